@@ -65,7 +65,7 @@ class Task(StrEnum):
 
 
 class Status(StrEnum):
-    """How a cell ended: `refused` means that it was never tried because it can't be right, `skipped` that it wasn't asked for."""
+    """How a cell ended. `refused` was never tried because it can't be right; `skipped` can't be done on this target."""
 
     OK = "ok"
     FAILED = "failed"
@@ -99,7 +99,7 @@ class Caution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantization:
-    """real = scale * (integer - zero_point); one scale for the tensor (axis None) or one for each index of `axis`."""
+    """real = scale * (integer - zero_point), with one scale for the tensor (axis None) or one an index of `axis`."""
 
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
@@ -125,10 +125,11 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preprocess:
-    """How an image becomes a model's input; recorded, and applied once, so every runtime and device gets the same bytes.
+    """How an image becomes a model's input: recorded, and applied once, so that every device gets the same bytes.
 
     pixel = (value * scale - mean) / std, channel by channel, on 0-255 values in `channels` order.
-    `short-side` resizes the shorter side to size / crop_fraction and takes the middle; `stretch` ignores the aspect ratio.
+    `short-side` resizes the shorter side to size / crop_fraction and takes the middle; `stretch` ignores the aspect
+    ratio.
     """
 
     height: int
@@ -210,10 +211,11 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What to turn a baseline into; data in `converters/*.yaml`. `io_dtype` is the type of a quantized file's float inputs and outputs.
+    """What to turn a baseline into; data in `converters/*.yaml`.
 
-    `route` names the quantizer when it is not the usual one of the format. `keep_float` are glob patterns of operator
-    names that stay in float. `default` recipes are taken when the user names none.
+    `io_dtype` is the type that the baseline's float inputs and outputs get in a quantized file. `route` names the
+    quantizer when it is not the usual one of the format. `keep_float` are glob patterns of operator names that stay
+    in float. `default` recipes are taken when the user names none.
     """
 
     name: str
@@ -288,10 +290,10 @@ class Census:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """A converted file, described by what was read back from it. Paths are relative to the run folder; the first is the model.
+    """A converted file, described by what was read back from it.
 
-    `size_bytes` counts every file. `batch` is None where the file's batch is open. `recipe` is None for a file that the
-    user brought.
+    `files` are relative to the run folder, the model first. `size_bytes` counts every file. `batch` is None where the
+    file's batch is open. `recipe` is None for a file that the user brought.
     """
 
     format: Format
@@ -313,7 +315,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpec:
-    """A device of the inventory; data in `devices/*.yaml`. Does nothing by itself; a driver of `edgebench.devices` does."""
+    """A device of the inventory; data in `devices/*.yaml`. A driver of `edgebench.devices` makes it do things."""
 
     name: str
     driver: str
@@ -333,7 +335,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How long to measure. A round is a fresh process that runs until both minimums are met or one maximum is reached."""
+    """How long to measure: a round is a fresh process that runs until both minimums are met or a maximum is reached."""
 
     rounds: int = 5
     min_runs: int = 50
@@ -354,7 +356,8 @@ class Plan:
             )
         if self.min_seconds < 0 or self.max_seconds < self.min_seconds:
             raise ValueError(
-                f"plan min_seconds {self.min_seconds} and max_seconds {self.max_seconds}: need 0 <= min_seconds <= max_seconds"
+                f"plan min_seconds {self.min_seconds} and max_seconds {self.max_seconds}: "
+                "need 0 <= min_seconds <= max_seconds"
             )
         if self.timeout_s <= self.max_seconds + self.warmup_max_seconds:
             raise ValueError(f"plan timeout_s {self.timeout_s}: must exceed max_seconds plus warmup_max_seconds")
@@ -406,7 +409,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Every round of a cell, raw; `edgebench.stats` and `edgebench.measure.trust` compute from it, nothing computed is stored."""
+    """Every round of a cell, raw. Nothing computed is stored: see `edgebench.stats` and `edgebench.measure.trust`."""
 
     rounds: tuple[Round, ...]
     origin: Origin
@@ -434,7 +437,10 @@ class SliceError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputError:
-    """How far one output is from its reference, over all samples. `sqnr_db` = 10 log10(sum ref^2 / sum (ref - out)^2); inf when equal."""
+    """How far one output is from its reference, over all samples.
+
+    `sqnr_db` = 10 log10(sum ref^2 / sum (ref - out)^2), infinite when they are equal.
+    """
 
     sqnr_db: float
     cosine: float
@@ -445,9 +451,10 @@ class OutputError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Divergence:
-    """How one file's outputs differ from another's. Agreement is of decisions (top-1 class); None where the task has none.
+    """How one file's outputs differ from another's.
 
-    `agreement_clear` counts only the samples where the reference's own decision is not a near-tie.
+    `agreement` is of decisions (top-1 class), None where the task has none. `agreement_clear` counts only the samples
+    where the reference's own decision is not a near-tie.
     """
 
     outputs: dict[str, OutputError]
@@ -457,7 +464,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Where the error comes from: baseline -> float file (conversion) -> this file (quantization) -> this device (device)."""
+    """Where the error arises: baseline -> float file (conversion) -> this file (quantization) -> this device."""
 
     conversion: Divergence | None = None
     quantization: Divergence | None = None
@@ -466,9 +473,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """Accuracy of one artifact on one device. `metrics` need labels or targets; `divergence` from the baseline does not.
+    """Accuracy of one artifact on one device.
 
-    `drop_pp` is baseline minus artifact of the task's first metric in percentage points, `drop_p_value` McNemar's.
+    `metrics` need labels or targets; `divergence` from the baseline does not. `drop_pp` is baseline minus artifact of
+    the task's first metric in percentage points, `drop_p_value` McNemar's.
     """
 
     task: Task | None
@@ -484,7 +492,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What became of one cell. `cell` is the content hash of what was asked, so the same question has the same name in any run."""
+    """What became of one cell.
+
+    `cell` is the content hash of what was asked, so that the same question has the same name in any run.
+    """
 
     cell: str
     status: Status

@@ -42,10 +42,10 @@ class Device(Protocol):
         """Copy a file from the device and prove it likewise."""
 
     def runtime_command(self, runtime: str) -> Sequence[str]:
-        """The command that starts a Python having `runtime` on this device; raises MissingError that says how to get it."""
+        """The command of a Python that has `runtime` on this device; MissingError says how to get it."""
 
     def run(self, argv: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a command in the work folder and wait; raises ChildTimeoutError when it outlives `timeout_s` and was ended."""
+        """Run a command in the work folder; ChildTimeoutError when it had to be ended after `timeout_s`."""
 
     def close(self) -> None:
         """Remove the work folder and restore what was changed."""
