@@ -1,0 +1,53 @@
+"""The command line: parsing, progress and printing. What is done lives in the packages that the commands call."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from typer.exceptions import TyperException
+
+from edgebench.cli import environments, look, measuring, training
+from edgebench.errors import EdgebenchError
+
+app = typer.Typer(
+    name="edgebench",
+    help="Which file to ship to which device, what it costs in accuracy, and whether the number can be trusted.",
+    epilog="Start with:  edgebench convert+measure zoo:digits-cnn-keras --data digits",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+measuring.add_to(app)
+look.add_to(app)
+training.add_to(app)
+environments.add_to(app)
+
+
+def main() -> None:
+    """Run the command; our errors become one line on stderr and their exit status.
+
+    0 fine, 1 a cell failed or a budget was missed, 2 the command or a file is wrong, 3 something needed is missing.
+    """
+    try:
+        status = app(standalone_mode=False)
+    except EdgebenchError as error:
+        status = _told(str(error), error.exit_status)
+    except TyperException as error:
+        status = _told(f"{error.format_message()}; see edgebench --help", 2)
+    except (KeyboardInterrupt, typer.Abort):
+        status = _told("interrupted; the same command goes on from here", 130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away
+        status = 0
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        status = _told(f"can't go on: {error.strerror or error}{where}", 3 if error.errno == 28 else 2)
+    sys.exit(status or 0)
+
+
+def _told(text: str, status: int) -> int:
+    line = " ".join(text.split())
+    print(f"edgebench: {line}", file=sys.stderr)
+    return status

@@ -1,0 +1,152 @@
+"""inspect, recipes, devices and report: commands that only look."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgebench.cli import options, results
+from edgebench.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from edgebench.converters.inspection import FileFacts
+    from edgebench.types import TensorSpec
+
+devices_app = typer.Typer(no_args_is_help=True, help="The device inventory.")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("inspect", epilog="Example:  edgebench inspect model_int8.tflite")(inspect)
+    app.command("recipes", epilog="Example:  edgebench recipes --json")(recipes)
+    app.command("report", epilog="Example:  edgebench report runs/mymodel --format markdown")(report)
+    devices_app.command("list", epilog="Example:  edgebench devices list")(list_devices)
+    app.add_typer(devices_app, name="devices")
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="A .tflite or .onnx file.")], as_json: options.Json = False
+) -> None:
+    """Show what a converted file holds: inputs and outputs, operators, precision, weights, MACs."""
+    from edgebench.codec import to_plain
+    from edgebench.converters import inspection
+
+    facts = inspection.read(file)
+    if as_json:
+        results.print_text(json.dumps(to_plain(facts), indent=2))
+        return
+    from rich.console import Console
+
+    console = Console(width=results.terminal_width())
+    console.print(_headline(file, facts), markup=False, highlight=False)
+    console.print(_tensors(facts))
+    console.print(_operators(facts))
+
+
+def recipes(as_json: options.Json = False) -> None:
+    """List the recipes: yours in ./converters first, then the shipped ones."""
+    from edgebench.codec import to_plain
+    from edgebench.converters.recipes import catalogue
+
+    found = catalogue()
+    if as_json:
+        results.print_text(json.dumps([to_plain(recipe) for recipe in found.values()], indent=2))
+        return
+    table = _table("recipe", "scheme", "inputs/outputs", "default", "what it is")
+    for recipe in found.values():
+        table.add_row(recipe.name, recipe.scheme, recipe.io_dtype, "yes" if recipe.default else "", recipe.description)
+    _print(table)
+
+
+def list_devices(as_json: options.Json = False) -> None:
+    """List the devices of the inventory: yours in ./devices first, then the shipped ones."""
+    from edgebench.codec import to_plain
+    from edgebench.devices import inventory
+
+    specs = inventory.list_devices()
+    if as_json:
+        results.print_text(json.dumps([to_plain(spec) for spec in specs], indent=2))
+        return
+    table = _table("device", "driver", "address", "what it is")
+    for spec in specs:
+        table.add_row(spec.name, spec.driver, spec.address or "", spec.description)
+    _print(table)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    format: Annotated[str, typer.Option(help="table, markdown, csv, json or html.")] = "table",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file, not stdout.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show a run again, in any format. Nothing is measured."""
+    from edgebench import reports
+
+    chosen = "json" if as_json else format
+    if chosen not in reports.FORMATS:
+        raise ConfigError(f"--format {chosen}: unknown; possible: {', '.join(reports.FORMATS)}")
+    with results.open_store(run) as store:
+        text = reports.render(store.run(), store.records(), chosen, width=results.terminal_width())
+    if out is None:
+        results.print_text(text)
+    else:
+        out.write_text(text, encoding="utf-8")
+
+
+def _headline(file: Path, facts: FileFacts) -> str:
+    census = facts.census
+    macs = f"{census.macs / 1e6:,.2f} million MACs a run" if census.macs is not None else "MACs unknown (open shapes)"
+    weights = ", ".join(f"{kind} {size:,} bytes" for kind, size in sorted(census.weight_bytes.items()))
+    lines = [
+        f"{file.name}: {facts.format}, {census.precision}, {facts.size_bytes:,} bytes in {len(facts.files)} file(s)",
+        f"{census.parameters:,} parameters ({weights}); {macs}; batch {facts.batch or 'open'}",
+    ]
+    if census.float_ops:
+        floats = ", ".join(f"{count} {op}" for op, count in sorted(census.float_ops.items()))
+        lines.append(f"operators that compute in float: {floats}")
+    return "\n".join(lines)
+
+
+def _tensors(facts: FileFacts) -> Table:
+    table = _table("", "name", "shape", "type", "quantization")
+    for kind, specs in (("input", facts.inputs), ("output", facts.outputs)):
+        for spec in specs:
+            shape = " x ".join("?" if size is None else str(size) for size in spec.shape)
+            table.add_row(kind, spec.name, shape, spec.dtype, _quantization(spec))
+    return table
+
+
+def _quantization(spec: TensorSpec) -> str:
+    q = spec.quantization
+    if q is None:
+        return ""
+    if q.axis is None:
+        return f"scale {q.scales[0]:.6g}, zero point {q.zero_points[0]}"
+    return f"{len(q.scales)} scales on axis {q.axis}"
+
+
+def _operators(facts: FileFacts) -> Table:
+    table = _table("operator", "version", "computes in", "count")
+    for op in sorted(facts.ops, key=lambda op: (-op.count, op.name)):
+        table.add_row(op.name, "" if op.version is None else str(op.version), op.precision, str(op.count))
+    return table
+
+
+def _table(*columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _print(table: Table) -> None:
+    from rich.console import Console
+
+    Console(width=results.terminal_width()).print(table)

@@ -1,0 +1,340 @@
+"""From a baseline to an artifact: choose the route, export in float, quantize, read the file back, check what it is.
+
+Both steps run in a child process and use the baseline's snapshot only. The float file of a format is made once and
+every recipe of that format starts from it, so that a recipe's error can be split into conversion and quantization.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from edgebench.converters import inspection
+from edgebench.converters.exported import Exported
+from edgebench.errors import RefusedError, StageError
+from edgebench.naming import file_name
+from edgebench.types import (
+    Artifact,
+    Baseline,
+    Binding,
+    Caution,
+    Format,
+    Framework,
+    Precision,
+    Recipe,
+    SampleSet,
+    Scheme,
+    TensorSpec,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from edgebench.converters.inspection import FileFacts
+
+# The packages whose version changes what a route writes: part of the key under which an artifact is reused.
+_TOOLS = (
+    "tensorflow-cpu",
+    "tensorflow",
+    "torch",
+    "litert-torch",
+    "ai-edge-quantizer",
+    "onnx",
+    "onnxscript",
+    "onnxruntime",
+    "tf2onnx",
+)
+
+
+class FloatRoute(Protocol):
+    """One module a pair of source and format: writes the float file `out` and says which tensor is which."""
+
+    def __call__(self, baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -> Exported: ...
+
+
+def float_route(framework: Framework, format: Format) -> FloatRoute:
+    """The exporter from a baseline's framework to a format."""
+    from edgebench.converters import (
+        onnx_onnx,
+        onnx_tensorflow,
+        onnx_tflite,
+        onnx_torch,
+        tflite_onnx,
+        tflite_tensorflow,
+        tflite_tflite,
+        tflite_torch,
+    )
+
+    routes: dict[tuple[Framework, Format], FloatRoute] = {
+        (Framework.TENSORFLOW, Format.TFLITE): tflite_tensorflow.export,
+        (Framework.TORCH, Format.TFLITE): tflite_torch.export,
+        (Framework.ONNX, Format.TFLITE): tflite_onnx.export,
+        (Framework.TFLITE, Format.TFLITE): tflite_tflite.export,
+        (Framework.TENSORFLOW, Format.ONNX): onnx_tensorflow.export,
+        (Framework.TORCH, Format.ONNX): onnx_torch.export,
+        (Framework.ONNX, Format.ONNX): onnx_onnx.export,
+        (Framework.TFLITE, Format.ONNX): onnx_tflite.export,
+    }
+    return routes[framework, format]
+
+
+def export_float(baseline: Baseline, format: Format, run_folder: Path, batch: int | None) -> Artifact:
+    """The baseline as a float file of `format` at a fixed batch (None: open), read back."""
+    started = time.monotonic()
+    with _workshop(run_folder) as workshop:
+        out = workshop / f"{file_name(baseline.name)}_{format}-fp32.{format}"
+        exported = float_route(baseline.framework, format)(baseline, run_folder, out, batch)
+        facts = inspection.read(exported.path)
+        if facts.census.precision is not Precision.FP32:
+            raise StageError(f"the float {format} export is {facts.census.precision}, not fp32: {_census_text(facts)}")
+        return _artifact(
+            exported,
+            facts,
+            run_folder,
+            batch=batch,
+            baseline_sha256=baseline.sha256,
+            seconds=time.monotonic() - started,
+        )
+
+
+def quantize(
+    baseline: Baseline, float_artifact: Artifact, recipe: Recipe, calibration: SampleSet | None, run_folder: Path
+) -> Artifact:
+    """The float file made into what `recipe` asks for, read back and refused when it is something else.
+
+    Raises:
+        RefusedError: the recipe needs calibration samples and there are none, or the result is not what it asked for.
+    """
+    if recipe.scheme is Scheme.FP32:
+        return replace(float_artifact, recipe=recipe)
+    started = time.monotonic()
+    with _workshop(run_folder) as workshop:
+        out = workshop / f"{file_name(baseline.name)}_{file_name(recipe.name)}.{recipe.format}"
+        exported = _quantized(baseline, float_artifact, recipe, calibration, run_folder, out)
+        facts = inspection.read(out)
+        cautions = check_precision(recipe, facts)
+        artifact = _artifact(
+            exported,
+            facts,
+            run_folder,
+            batch=float_artifact.batch,
+            baseline_sha256=baseline.sha256,
+            seconds=time.monotonic() - started,
+        )
+        return replace(
+            artifact,
+            recipe=recipe,
+            calibration_sha256=calibration.sha256 if recipe.calibration and calibration else None,
+            cautions=artifact.cautions + cautions,
+        )
+
+
+def check_precision(recipe: Recipe, facts: FileFacts) -> tuple[Caution, ...]:
+    """Cautions about a file that is partly float; RefusedError when it is not what the recipe asked for.
+
+    Integer inputs and outputs are asked for by hardware that has no float unit, so there every operator must be
+    integer, unless the recipe itself keeps some in float.
+    """
+    wanted = {
+        Scheme.FP32: Precision.FP32,
+        Scheme.FP16: Precision.FP16,
+        Scheme.DYNAMIC_INT8: Precision.DYNAMIC_INT8,
+        Scheme.WEIGHT_ONLY_INT8: Precision.WEIGHT_ONLY_INT8,
+        Scheme.WEIGHT_ONLY_INT4: Precision.WEIGHT_ONLY_INT4,
+        Scheme.INT8: Precision.FULL_INT8,
+        Scheme.INT16X8: Precision.INT16X8,
+    }[recipe.scheme]
+    found = facts.census.precision
+    if found is wanted:
+        return ()
+    if found is not Precision.MIXED:
+        raise RefusedError(f"recipe '{recipe.name}' asks for {wanted}, the file is {found}: {_census_text(facts)}")
+    floats = ", ".join(f"{count} {op}" for op, count in sorted(facts.census.float_ops.items()))
+    if recipe.io_dtype in ("int8", "uint8") and not recipe.keep_float:
+        raise RefusedError(
+            f"recipe '{recipe.name}' asks for integers only, but these operators stay in float: {floats}; "
+            "take a recipe with float inputs and outputs, or name them in its `keep_float`"
+        )
+    return (
+        Caution(
+            code="partly-float",
+            message=f"these operators compute in float: {floats}; the rest is as asked. "
+            "See them with `edgebench inspect FILE`",
+        ),
+    )
+
+
+def artifact_key(
+    baseline: Baseline, format: Format, recipe: Recipe | None, calibration: SampleSet | None, batch: int | None
+) -> str:
+    """The name under which an artifact is reused: everything that decides its bytes. Recipe None is the float file."""
+    from edgebench.codec import to_json
+
+    said = replace(recipe, name="-", description="", default=False) if recipe else None
+    parts = [
+        baseline.sha256,
+        format,
+        to_json(said) if said else "float",
+        calibration.sha256 if calibration and recipe and recipe.calibration else "-",
+        str(batch),
+        *(f"{tool}={_version(tool)}" for tool in _TOOLS),
+    ]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def from_file(path: Path, run_folder: Path) -> Artifact:
+    """A converted file that the user brought, copied into the run folder, its tensors bound to their own names."""
+    facts = inspection.read(path)
+    with _workshop(run_folder) as workshop:
+        for file in facts.files:
+            target = workshop / file.relative_to(path.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+        exported = Exported(
+            path=workshop / path.name,
+            inputs=tuple(Binding(tensor=spec, baseline=spec.name) for spec in facts.inputs),
+            outputs=tuple(Binding(tensor=spec, baseline=spec.name) for spec in facts.outputs),
+            route="given",
+            tool_versions={},
+        )
+        return _artifact(
+            exported, inspection.read(exported.path), run_folder, batch=facts.batch, baseline_sha256=None, seconds=None
+        )
+
+
+def _quantized(
+    baseline: Baseline,
+    float_artifact: Artifact,
+    recipe: Recipe,
+    calibration: SampleSet | None,
+    run_folder: Path,
+    out: Path,
+) -> Exported:
+    from edgebench.converters import quantize_onnx, quantize_tflite, tflite_tensorflow
+
+    samples = _calibration_samples(recipe, calibration, run_folder)
+    float_file = _exported(float_artifact, run_folder)
+    if recipe.route == "tensorflow":
+        if baseline.framework is not Framework.TENSORFLOW:
+            raise RefusedError(
+                f"recipe '{recipe.name}': route tensorflow starts from a TensorFlow model, "
+                f"this one is {baseline.framework}; take the recipe without `route`"
+            )
+        done = tflite_tensorflow.quantize(baseline, run_folder, recipe, samples, out, float_artifact.batch)
+        route = done.route
+    else:
+        feeds = samples and {b.tensor.name: _permuted(samples[b.baseline], b) for b in float_file.inputs}
+        quantizer = quantize_tflite.quantize if recipe.format is Format.TFLITE else quantize_onnx.quantize
+        done = quantizer(float_file, recipe, feeds, out)
+        route = f"{float_file.route} -> {done.route}"
+    return replace(
+        float_file,
+        path=out,
+        route=route,
+        tool_versions={**float_file.tool_versions, **done.tool_versions},
+        cautions=float_file.cautions + done.cautions,
+    )
+
+
+def _calibration_samples(
+    recipe: Recipe, calibration: SampleSet | None, run_folder: Path
+) -> dict[str, np.ndarray] | None:
+    if recipe.calibration is None:
+        return None
+    if calibration is None:
+        raise RefusedError(f"recipe '{recipe.name}' needs calibration samples: give --data or --calibration")
+    from edgebench.data.samples import open_samples
+
+    samples = open_samples(run_folder, calibration)
+    return {name: array[: recipe.calibration.samples] for name, array in samples.inputs.items()}
+
+
+def _permuted(array: np.ndarray, binding: Binding) -> np.ndarray:
+    return array if binding.permutation is None else array.transpose(binding.permutation)
+
+
+def _exported(artifact: Artifact, run_folder: Path) -> Exported:
+    return Exported(
+        path=run_folder / artifact.files[0],
+        inputs=artifact.inputs,
+        outputs=artifact.outputs,
+        route=artifact.route,
+        tool_versions=artifact.tool_versions,
+        cautions=artifact.cautions,
+    )
+
+
+def _artifact(
+    exported: Exported,
+    facts: FileFacts,
+    run_folder: Path,
+    *,
+    batch: int | None,
+    baseline_sha256: str | None,
+    seconds: float | None,
+) -> Artifact:
+    """Move the files to artifacts/<content hash>/ and describe them as they were read back."""
+    digest = hashlib.sha256()
+    for file in facts.files:
+        digest.update(file.relative_to(exported.path.parent).as_posix().encode() + b"\0")
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    home = run_folder / "artifacts" / digest.hexdigest()[:16]
+    files = []
+    for file in facts.files:
+        target = home / file.relative_to(exported.path.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)
+        files.append(target.relative_to(run_folder).as_posix())
+    return Artifact(
+        format=facts.format,
+        files=tuple(files),
+        sha256=digest.hexdigest(),
+        size_bytes=facts.size_bytes,
+        inputs=_rebound(exported.inputs, facts.inputs, "input"),
+        outputs=_rebound(exported.outputs, facts.outputs, "output"),
+        census=facts.census,
+        batch=batch,
+        baseline_sha256=baseline_sha256,
+        route=exported.route,
+        tool_versions=exported.tool_versions,
+        conversion_s=seconds,
+        cautions=exported.cautions,
+    )
+
+
+def _rebound(bindings: tuple[Binding, ...], specs: tuple[TensorSpec, ...], kind: str) -> tuple[Binding, ...]:
+    """The bindings with shape, type and quantization as the file itself says them, matched by name."""
+    by_name = {spec.name: spec for spec in specs}
+    if set(by_name) != {binding.tensor.name for binding in bindings}:
+        expected = ", ".join(sorted(binding.tensor.name for binding in bindings))
+        raise StageError(f"the file's {kind}s are {', '.join(sorted(by_name))}; the conversion promised {expected}")
+    return tuple(replace(binding, tensor=by_name[binding.tensor.name]) for binding in bindings)
+
+
+def _census_text(facts: FileFacts) -> str:
+    return ", ".join(f"{op.count} {op.name} in {op.precision}" for op in facts.ops[:12])
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"
+
+
+@contextlib.contextmanager
+def _workshop(run_folder: Path) -> Iterator[Path]:
+    """A folder for half-made files, on the same file system as the artifacts; removed with what is left in it."""
+    home = run_folder / "work"
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home) as folder:
+        yield Path(folder)

@@ -1,0 +1,104 @@
+"""What was asked: a model, data, and the axes whose combinations are the cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgebench.types import Format, Plan, Preprocess, Recipe, Task
+
+RUNTIMES = {
+    "litert": Format.TFLITE,
+    "tflite-runtime": Format.TFLITE,
+    "onnxruntime": Format.ONNX,
+}
+DEFAULT_RUNTIMES = ("litert", "onnxruntime")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSource:
+    """A MODEL as the user named it. `trust` lets a file that carries code run it."""
+
+    source: str
+    weights: Path | None = None
+    trust: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSource:
+    """DATA as the user named it; None is seeded synthetic input, good for latency only.
+
+    `calibration` and `evaluation` count samples; evaluation None is all, up to 1000.
+    """
+
+    source: str | None = None
+    calibration_source: str | None = None
+    calibration: int = 100
+    evaluation: int | None = None
+    seed: int = 0
+    task: Task | None = None
+    preprocess: Preprocess | None = None
+
+    def __post_init__(self) -> None:
+        if self.calibration < 1:
+            raise ValueError(f"data calibration: {self.calibration}; at least 1 sample is needed")
+        if self.evaluation is not None and self.evaluation < 1:
+            raise ValueError(f"data evaluation: {self.evaluation}; at least 1 sample is needed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a file may cost; None is no limit. A figure that can't be trusted does not meet its limit."""
+
+    max_accuracy_drop_pp: float | None = None
+    max_p50_ms: float | None = None
+    max_p90_ms: float | None = None
+    max_size_mb: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axes:
+    """Where and how files are measured. A batch of None is an open batch, measured with one sample."""
+
+    devices: tuple[str, ...] = ("host",)
+    runtimes: tuple[str, ...] = DEFAULT_RUNTIMES
+    threads: tuple[int, ...] = (1,)
+    batches: tuple[int | None, ...] = (1,)
+    plan: Plan = field(default_factory=Plan)
+
+    def __post_init__(self) -> None:
+        for axis in ("devices", "runtimes", "threads", "batches"):
+            _refuse_empty_or_twice(axis, getattr(self, axis))
+        for runtime in self.runtimes:
+            if runtime not in RUNTIMES:
+                raise ValueError(f"runtimes: '{runtime}' is unknown; possible: {', '.join(RUNTIMES)}")
+        if min(self.threads) < 1:
+            raise ValueError(f"threads: {min(self.threads)}; at least 1 is needed")
+        if any(batch is not None and batch < 1 for batch in self.batches):
+            raise ValueError("batches: each must be at least 1, or open")
+
+    def runtimes_of(self, format: Format) -> tuple[str, ...]:
+        """The asked runtimes that run files of `format`."""
+        return tuple(runtime for runtime in self.runtimes if RUNTIMES[runtime] is format)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """Every combination of recipe, batch, device, runtime of the recipe's format, and thread count is one cell."""
+
+    name: str
+    model: ModelSource
+    data: DataSource
+    recipes: tuple[Recipe, ...]
+    axes: Axes = field(default_factory=Axes)
+    budget: Budget = field(default_factory=Budget)
+
+    def __post_init__(self) -> None:
+        _refuse_empty_or_twice("recipes", tuple(recipe.name for recipe in self.recipes))
+
+
+def _refuse_empty_or_twice(axis: str, values: tuple[object, ...]) -> None:
+    if not values:
+        raise ValueError(f"{axis}: empty; at least one is needed")
+    if len(set(values)) < len(values):
+        raise ValueError(f"{axis}: one is named twice")

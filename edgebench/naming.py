@@ -1,0 +1,16 @@
+"""File names from names that people and models chose."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+_MAX_LENGTH = 80
+
+
+def file_name(name: str) -> str:
+    """A file name that says `name` and is safe in any folder and shell; unlike names stay unlike."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".-")[:_MAX_LENGTH]
+    if safe == name:
+        return safe
+    return f"{safe or 'unnamed'}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

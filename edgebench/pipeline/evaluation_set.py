@@ -1,0 +1,36 @@
+"""The evaluation samples of a run, with what is needed to judge answers to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgebench.arrays import Array
+from edgebench.data.samples import Samples, open_samples
+from edgebench.types import PreparedData, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationSet:
+    """Samples, labels, and the baseline's own answers by output name; None for a file that came without a baseline."""
+
+    samples: Samples
+    sha256: str
+    task: Task | None
+    baseline_outputs: dict[str, Array] | None
+
+    @classmethod
+    def of(cls, data: PreparedData, root: Path, baseline_outputs: dict[str, Array] | None) -> EvaluationSet:
+        """The prepared evaluation samples; their path is relative to `root`."""
+        return cls(
+            samples=open_samples(root, data.evaluation),
+            sha256=data.evaluation.sha256,
+            task=data.task,
+            baseline_outputs=baseline_outputs,
+        )
+
+    def one_batch(self, size: int) -> dict[str, Array]:
+        """The first samples by input name, repeated where there are fewer than `size`."""
+        return {name: np.resize(a[:size], (size, *a.shape[1:])) for name, a in self.samples.inputs.items()}

@@ -1,0 +1,174 @@
+"""The measuring stages of a run: what the files answer, then rounds, interleaved over the cells that share a device."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgebench.arrays import Array, load_arrays, save_arrays
+from edgebench.devices import inventory
+from edgebench.errors import EdgebenchError, StageError
+from edgebench.measure import accuracy, feed, session
+from edgebench.pipeline.build import costing_one_cell
+from edgebench.pipeline.cells import Cell
+from edgebench.pipeline.environment import fingerprint
+from edgebench.pipeline.evaluation_set import EvaluationSet
+from edgebench.pipeline.progress import Reporter
+from edgebench.pipeline.run_folder import RunFolder
+from edgebench.types import Artifact, Evaluation, Format, Measurement, Plan, Target
+
+if TYPE_CHECKING:
+    from edgebench.devices.protocol import Device
+
+# int16x8 without a fast kernel takes a quarter of a second a sample; a thousand samples must still fit.
+ANSWERS_TIMEOUT_S = 3600.0
+
+_PROOF_RUNTIME = {Format.TFLITE: "litert", Format.ONNX: "onnxruntime"}
+_PROOF_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A cell whose file is there. `float_artifact` is the float file of its format, None where there is no baseline."""
+
+    cell: Cell
+    artifact: Artifact
+    evaluation_set: EvaluationSet
+    float_artifact: Artifact | None
+
+
+class MeasureStage:
+    """Proves files on the host, and evaluates and measures cells on any device, into a run's store."""
+
+    def __init__(self, run: RunFolder, host: Device, reporter: Reporter) -> None:
+        self._run = run
+        self._host = host
+        self._reporter = reporter
+
+    def proof(self, artifact: Artifact, evaluation_set: EvaluationSet) -> dict[str, Array]:
+        """The file's raw answers on the host, in the runtime of its format; StageError when it does not run."""
+        target = Target(device="host", runtime=_PROOF_RUNTIME[artifact.format], threads=_PROOF_THREADS)
+        return self._answers(self._host, artifact, target, evaluation_set)
+
+    def measure_all(self, device_name: str, ready: Sequence[Ready]) -> None:
+        """A record for each of these cells, all on one device, in the store."""
+        with inventory.lease(device_name, self._reporter.detail), inventory.open_device(device_name) as device:
+            environment = fingerprint(device)
+            evaluations = self._evaluate_all(device, ready, environment)
+            deployed = [item for item in ready if item.cell.id in evaluations]
+            errors = self._measure_interleaved(device, deployed)
+            for item in deployed:
+                if error := errors.get(item.cell.id):
+                    record = item.cell.ended("measure", error, environment, item.artifact)
+                else:
+                    evaluation = evaluations[item.cell.id]
+                    measurement = self._measurement(item.cell, device)
+                    record = item.cell.done(item.artifact, measurement, evaluation, environment)
+                self._run.store.add(record)
+
+    def _evaluate_all(
+        self, device: Device, ready: Sequence[Ready], environment: dict[str, str]
+    ) -> dict[str, Evaluation]:
+        """Evaluations by cell; a cell whose file does not answer becomes a record."""
+        self._reporter.phase(f"Evaluating on {device.spec.name}", len(ready))
+        evaluations = {}
+        for item in ready:
+            self._reporter.detail(describe(item.cell))
+            try:
+                evaluations[item.cell.id] = self._evaluate(device, item)
+            except EdgebenchError as error:
+                self._run.store.add(item.cell.ended("evaluate", costing_one_cell(error), environment, item.artifact))
+                self._reporter.step(f"{describe(item.cell)} failed: {error}")
+                continue
+            self._reporter.step("")
+        return evaluations
+
+    def _measure_interleaved(self, device: Device, ready: Sequence[Ready]) -> dict[str, StageError]:
+        """Every cell's rounds, into the store; the errors of the cells that failed.
+
+        Each round takes all cells in a new seeded order, so that drift hits all alike. A cell that fails drops out of
+        the later rounds, and rounds that the store has are not repeated.
+        """
+        plans = {item.cell.id: item.cell.plan for item in ready if item.cell.plan}
+        todo = [
+            (index, item, plan)
+            for index in range(max((plan.rounds for plan in plans.values()), default=0))
+            for item, plan in _shuffled(ready, index)
+            if index < plan.rounds
+        ]
+        if not todo:
+            return {}
+        self._reporter.phase(f"Measuring on {device.spec.name}", len(todo))
+        measured = {cell: {round_.index for round_ in self._run.store.rounds(cell)} for cell in plans}
+        deployments: dict[str, session.Deployment] = {}
+        errors: dict[str, StageError] = {}
+        for index, item, plan in todo:
+            cell = item.cell
+            text = ""
+            if cell.id not in errors and index not in measured[cell.id]:
+                self._reporter.detail(f"round {index + 1}: {describe(cell)}")
+                try:
+                    if cell.id not in deployments:
+                        deployments[cell.id] = session.deploy(device, item.artifact, self._run.path, cell.target)
+                    inputs = feed.encode(item.evaluation_set.one_batch(cell.batch or 1), item.artifact.inputs)
+                    self._run.store.add_round(cell.id, session.measure_round(deployments[cell.id], plan, index, inputs))
+                except EdgebenchError as error:
+                    errors[cell.id] = costing_one_cell(error)
+                    text = f"{describe(cell)} failed: {error}"
+            self._reporter.step(text)
+        return errors
+
+    def _measurement(self, cell: Cell, device: Device) -> Measurement | None:
+        return Measurement(rounds=self._run.store.rounds(cell.id), origin=device.origin) if cell.plan else None
+
+    def _evaluate(self, device: Device, item: Ready) -> Evaluation:
+        artifact, known = item.artifact, item.evaluation_set
+        raw = self._answers(device, artifact, item.cell.target, known)
+        float_outputs = host_outputs = None
+        if item.float_artifact and item.float_artifact.sha256 != artifact.sha256:
+            float_outputs = feed.decode(self.proof(item.float_artifact, known), item.float_artifact.outputs)
+        if device.spec.name != "host" or item.cell.target.runtime != _PROOF_RUNTIME[artifact.format]:
+            host_outputs = feed.decode(self.proof(artifact, known), artifact.outputs)
+        return accuracy.evaluate(
+            task=known.task,
+            outputs=feed.decode(raw, artifact.outputs),
+            raw_outputs=raw,
+            artifact_outputs=artifact.outputs,
+            baseline_outputs=known.baseline_outputs,
+            float_outputs=float_outputs,
+            host_outputs=host_outputs,
+            labels=known.samples.labels,
+            targets=known.samples.targets,
+        )
+
+    def _answers(self, device: Device, artifact: Artifact, target: Target, known: EvaluationSet) -> dict[str, Array]:
+        """The file's raw outputs to every sample, by its own names; kept in outputs/ and reused."""
+        kept = self._run.path / "outputs" / _answers_file(device, artifact, target, known)
+        if kept.exists():
+            return load_arrays(kept)
+        deployment = session.deploy(device, artifact, self._run.path, target)
+        outputs = session.run_outputs(deployment, feed.encode(known.samples.inputs, artifact.inputs), ANSWERS_TIMEOUT_S)
+        save_arrays(kept, outputs)
+        return outputs
+
+
+def describe(cell: Cell) -> str:
+    """The cell in a few words, for progress lines."""
+    words = [cell.recipe.name if cell.recipe else cell.model, f"on {cell.target.device},", cell.target.runtime]
+    words.append(f"{cell.target.threads} thread{'s' if cell.target.threads > 1 else ''}")
+    if cell.batch != 1:
+        words.append(f"batch {cell.batch or 'open'}")
+    return " ".join(words)
+
+
+def _answers_file(device: Device, artifact: Artifact, target: Target, known: EvaluationSet) -> str:
+    return f"{artifact.sha256[:16]}-{known.sha256[:16]}-{device.spec.name}-{target.runtime}.npz"
+
+
+def _shuffled(ready: Sequence[Ready], index: int) -> list[tuple[Ready, Plan]]:
+    order = [(item, item.cell.plan) for item in ready if item.cell.plan]
+    seed = min((plan.seed for _, plan in order), default=0)
+    random.Random(f"{seed}/{index}").shuffle(order)
+    return order

@@ -1,0 +1,384 @@
+"""The store: every record, finished round and artifact of one run, in one SQLite file or one PostgreSQL database.
+
+A value is kept as the JSON text of `edgebench.codec`; columns beside it (cell, status, model, ...) serve people who ask
+in SQL. What a method wrote is on the disk when it returns, so that a `kill -9` loses nothing that was reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from edgebench.codec import from_json, to_json
+from edgebench.errors import ConfigError, EdgebenchError, MissingError
+from edgebench.types import Artifact, Caution, Record, Round, Status
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection, Engine, Table
+    from sqlalchemy.exc import SQLAlchemyError
+
+T = TypeVar("T")
+
+_BUSY_TIMEOUT_S = 20.0
+
+# The first takes a database from schema version 1 to 2, and so on, inside the transaction that opens the store.
+_MIGRATIONS: tuple[Callable[[Connection], None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """What was asked as a whole. `command` is what the user typed, word by word; `model` and `data` as it names them.
+
+    `cautions` are those that concern every cell: the calibration audit's, unused arrays, the baseline's.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    created_at: str  # UTC, ISO 8601
+    model: str
+    data: str | None = None
+    cautions: tuple[Caution, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+class Store:
+    """One run's database; make it with `Store.open`. Where the database fails, any method raises ConfigError, or
+    MissingError when the disk is full."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self._engine = engine
+        self._name = name
+
+    @classmethod
+    def open(cls, where: Path | str, *, read_only: bool = False) -> Store:
+        """The store at a file's path or at a URL (`postgresql://user@host/database`); it is made when it is absent.
+
+        One database holds one run; in PostgreSQL a schema does too (`?options=-csearch_path=NAME`). `read_only` never
+        writes and refuses a database that has no records table yet.
+
+        Raises:
+            ConfigError: it is no edgebench store, from a newer edgebench, locked, damaged or can't be opened.
+            MissingError: the PostgreSQL driver is not installed.
+        """
+        url = _url(where)
+        engine = _sqlite_engine(url, read_only) if url.get_backend_name() == "sqlite" else _postgresql_engine(url)
+        store = cls(engine, _readable(url))
+        try:
+            store._check_schema(read_only)
+        except EdgebenchError:
+            store.close()
+            raise
+        return store
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def set_run(self, run: RunInfo) -> None:
+        """Keep what the run is; it takes the place of what was kept before."""
+        with self._transaction() as connection:
+            table = _tables().runs
+            connection.execute(table.delete())
+            connection.execute(table.insert().values(name=_storable(run.name), body=to_json(run)))
+
+    def run(self) -> RunInfo | None:
+        with self._transaction() as connection:
+            body = connection.execute(_tables().runs.select()).mappings().first()
+        return None if body is None else self._value(RunInfo, body["body"], "the run")
+
+    def add(self, record: Record) -> None:
+        """Append a record. A cell that is ok already keeps its record, and nothing is added."""
+        with self._transaction() as connection:
+            if _has_ok(connection, record.cell):
+                return
+            connection.execute(
+                _tables()
+                .records.insert()
+                .values(
+                    cell=record.cell,
+                    status=record.status.value,
+                    model=_storable(record.model),
+                    recipe=None if record.recipe is None else _storable(record.recipe),
+                    device=_storable(record.device),
+                    runtime=record.runtime,
+                    threads=record.threads,
+                    batch=record.batch,
+                    at=record.at,
+                    body=to_json(record),
+                )
+            )
+
+    def records(self) -> tuple[Record, ...]:
+        """The latest record of each cell, in the order in which the cells were first asked."""
+        from sqlalchemy import func, select
+
+        table = _tables().records
+        by_cell = (
+            select(func.max(table.c.id).label("latest"), func.min(table.c.id).label("first"))
+            .group_by(table.c.cell)
+            .subquery()
+        )
+        query = (
+            select(table.c.cell, table.c.body).join(by_cell, table.c.id == by_cell.c.latest).order_by(by_cell.c.first)
+        )
+        with self._transaction() as connection:
+            found = connection.execute(query).all()
+        return tuple(self._value(Record, body, f"the record of cell {cell}") for cell, body in found)
+
+    def history(self, cell: str) -> tuple[Record, ...]:
+        """Every record of a cell, oldest first: its failures, then the one that is ok."""
+        from sqlalchemy import select
+
+        table = _tables().records
+        query = select(table.c.body).where(table.c.cell == cell).order_by(table.c.id)
+        with self._transaction() as connection:
+            bodies = connection.execute(query).scalars().all()
+        return tuple(self._value(Record, body, f"a record of cell {cell}") for body in bodies)
+
+    def has_ok(self, cell: str) -> bool:
+        with self._transaction() as connection:
+            return _has_ok(connection, cell)
+
+    def add_round(self, cell: str, round_: Round) -> None:
+        """Keep a finished round, so that an interrupted measurement goes on after it; one that is there stays."""
+        from sqlalchemy import select
+
+        table = _tables().rounds
+        is_there = select(table.c.round).where(table.c.cell == cell, table.c.round == round_.index)
+        with self._transaction() as connection:
+            if connection.execute(is_there).first() is None:
+                connection.execute(table.insert().values(cell=cell, round=round_.index, body=to_json(round_)))
+
+    def rounds(self, cell: str) -> tuple[Round, ...]:
+        """The finished rounds of a cell, by index."""
+        from sqlalchemy import select
+
+        table = _tables().rounds
+        query = select(table.c.body).where(table.c.cell == cell).order_by(table.c.round)
+        with self._transaction() as connection:
+            bodies = connection.execute(query).scalars().all()
+        return tuple(self._value(Round, body, f"a round of cell {cell}") for body in bodies)
+
+    def add_artifact(self, key: str, artifact: Artifact) -> None:
+        """Keep a finished conversion under the hash of what was asked; made again, it takes the old one's place."""
+        with self._transaction() as connection:
+            table = _tables().artifacts
+            connection.execute(table.delete().where(table.c.key == key))
+            connection.execute(table.insert().values(key=key, sha256=artifact.sha256, body=to_json(artifact)))
+
+    def artifact(self, key: str) -> Artifact | None:
+        from sqlalchemy import select
+
+        table = _tables().artifacts
+        with self._transaction() as connection:
+            body = connection.execute(select(table.c.body).where(table.c.key == key)).scalar()
+        return None if body is None else self._value(Artifact, body, f"the artifact '{key}'")
+
+    def _value(self, kind: type[T], body: str, what: str) -> T:
+        try:
+            return from_json(kind, body)
+        except ValueError as error:
+            line = " ".join(str(error).split())[:200]
+            raise ConfigError(f"{self._name}: {what} is damaged or was made by another edgebench: {line}") from error
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise _told(error, self._name) from error
+
+    def _check_schema(self, read_only: bool) -> None:
+        """Make the tables of an empty database, migrate an older one, refuse what is not ours."""
+        from sqlalchemy import inspect, select
+
+        tables = _tables()
+        ours = 1 + len(_MIGRATIONS)
+        with self._transaction() as connection:
+            names = set(inspect(connection).get_table_names())
+            if not names:
+                if read_only:
+                    raise ConfigError(f"{self._name} is an empty database: it holds no records yet")
+                tables.schema_version.metadata.create_all(connection)
+                connection.execute(tables.schema_version.insert().values(version=ours))
+                return
+            version = None
+            if tables.schema_version.name in names:
+                version = connection.execute(select(tables.schema_version.c.version)).scalar()
+            if version is None:
+                raise ConfigError(
+                    f"{self._name} is a database of something else (tables: {', '.join(sorted(names)[:5])}); "
+                    "name an edgebench run, or a new file"
+                )
+            if version > ours:
+                raise ConfigError(
+                    f"{self._name} has schema version {version}; this edgebench knows up to {ours}: upgrade edgebench"
+                )
+            if version < ours and read_only:
+                raise ConfigError(
+                    f"{self._name} has the old schema version {version}: give its command again to migrate it to {ours}"
+                )
+            for migrate in _MIGRATIONS[version - 1 :]:
+                migrate(connection)
+            if version < ours:
+                connection.execute(tables.schema_version.update().values(version=ours))
+
+
+def _has_ok(connection: Connection, cell: str) -> bool:
+    from sqlalchemy import select
+
+    table = _tables().records
+    query = select(table.c.id).where(table.c.cell == cell, table.c.status == Status.OK.value).limit(1)
+    return connection.execute(query).first() is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    schema_version: Table
+    runs: Table
+    records: Table
+    rounds: Table
+    artifacts: Table
+
+
+@cache
+def _tables() -> _Tables:
+    from sqlalchemy import Column, Index, Integer, MetaData, String, Table, Text, text
+
+    metadata = MetaData()
+    records = Table(
+        "records",
+        metadata,
+        Column("id", Integer, primary_key=True),
+        Column("cell", String, nullable=False, index=True),
+        Column("status", String, nullable=False),
+        Column("model", String, nullable=False),
+        Column("recipe", String),
+        Column("device", String, nullable=False),
+        Column("runtime", String, nullable=False),
+        Column("threads", Integer, nullable=False),
+        Column("batch", Integer),
+        Column("at", String, nullable=False),
+        Column("body", Text, nullable=False),
+    )
+    is_ok = text(f"status = '{Status.OK.value}'")
+    Index("one_ok_record_per_cell", records.c.cell, unique=True, sqlite_where=is_ok, postgresql_where=is_ok)
+    return _Tables(
+        schema_version=Table("schema_version", metadata, Column("version", Integer, nullable=False)),
+        runs=Table("runs", metadata, Column("name", String, nullable=False), Column("body", Text, nullable=False)),
+        records=records,
+        rounds=Table(
+            "rounds",
+            metadata,
+            Column("cell", String, primary_key=True),
+            Column("round", Integer, primary_key=True),
+            Column("body", Text, nullable=False),
+        ),
+        artifacts=Table(
+            "artifacts",
+            metadata,
+            Column("key", String, primary_key=True),
+            Column("sha256", String, nullable=False),
+            Column("body", Text, nullable=False),
+        ),
+    )
+
+
+def _url(where: Path | str) -> URL:
+    from sqlalchemy import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
+    if isinstance(where, Path) or "://" not in where:
+        return URL.create("sqlite", database=str(where))
+    try:
+        url = make_url(where)
+        backend = url.get_backend_name()
+    except (ArgumentError, ValueError) as error:
+        raise ConfigError("the store's URL can't be read; write postgresql://user@host/database") from error
+    if backend not in ("sqlite", "postgresql") or (backend == "sqlite" and not url.database):
+        raise ConfigError(f"a store is a file or a postgresql:// URL, not {_readable(url)}")
+    return url
+
+
+def _readable(url: URL) -> str:
+    """The database's name for messages; never its password."""
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    return url.render_as_string(hide_password=True)
+
+
+def _sqlite_engine(url: URL, read_only: bool) -> Engine:
+    from sqlalchemy import create_engine, event
+    from sqlalchemy.pool import NullPool
+
+    path = Path(str(url.database))
+    if read_only and not path.exists():
+        raise ConfigError(f"{path} does not exist: there are no records to read")
+    mode = "ro" if read_only else "rwc"
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None
+        )
+        # With the default rollback journal the run stays one file that copies whole and reads from a read-only folder,
+        # which a write-ahead log would not; FULL makes each commit wait for the disk.
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+    # sqlite3 by itself begins a transaction only at the first write, which lets another process write after our reads.
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _postgresql_engine(url: URL) -> Engine:
+    from sqlalchemy import create_engine
+
+    try:
+        return create_engine(url, pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise MissingError(
+            f"a PostgreSQL store needs the package '{error.name}': pip install '{error.name}'"
+        ) from error
+
+
+def _storable(text: str) -> str:
+    """A text that any database takes as UTF-8 (file names may hold lone surrogates); the JSON body keeps it exactly."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "�")
+
+
+def _told(error: SQLAlchemyError, name: str) -> EdgebenchError:
+    """The database's failure in one line of ours."""
+    cause = getattr(error, "orig", None) or error
+    line = " ".join(str(cause).split())[:200]
+    if not isinstance(cause, sqlite3.Error):
+        return ConfigError(f"the database {name} failed: {line}; check its address, rights and tables")
+    primary_code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+    if primary_code == sqlite3.SQLITE_FULL:
+        return MissingError(f"no space left to write {name}: free some, then give the same command again")
+    seen_and_next = {
+        sqlite3.SQLITE_BUSY: "is locked by another process: wait for it to end, or end it",
+        sqlite3.SQLITE_NOTADB: "is not an SQLite database: name an edgebench run, or a new file",
+        sqlite3.SQLITE_CORRUPT: "is damaged: restore a copy, or measure into a new run",
+        sqlite3.SQLITE_READONLY: "can't be written: check the rights of the file and its folder",
+        sqlite3.SQLITE_CANTOPEN: "can't be opened: check that its folder exists and that you may write there",
+        sqlite3.SQLITE_IOERR: f"could not be read or written ({line}): check the disk and its free space",
+    }
+    return ConfigError(f"{name} {seen_and_next.get(primary_code, f'failed: {line}')}")
