@@ -200,7 +200,7 @@ def _share_between(rounds: Sequence[NDArray[np.float64]]) -> float:
 
 
 def _order_statistics(n: int, q: float) -> tuple[int, int]:
-    """Indices of sorted values that enclose the true percentile in 95 % of samples; the extremes where n is too small."""
+    """Indices of sorted values that enclose the true percentile with 95 %; the extremes where n is too small."""
     from scipy.special import bdtr
 
     below = bdtr(np.arange(n), n, q)  # chance that at most i of n values lie under the percentile

@@ -335,7 +335,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How long to measure: a round is a fresh process that runs until both minimums are met or a maximum is reached."""
+    """How long to measure: a round is a fresh process that runs until both minimums are met or a maximum is reached.
+
+    `timeout_s` ends a round's process that hangs, `stage_timeout_s` one that converts or evaluates.
+    """
 
     rounds: int = 5
     min_runs: int = 50
@@ -345,6 +348,7 @@ class Plan:
     warmup_min_runs: int = 3
     warmup_max_seconds: float = 2.0
     timeout_s: float = 300.0
+    stage_timeout_s: float = 3600.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -361,6 +365,8 @@ class Plan:
             )
         if self.timeout_s <= self.max_seconds + self.warmup_max_seconds:
             raise ValueError(f"plan timeout_s {self.timeout_s}: must exceed max_seconds plus warmup_max_seconds")
+        if self.stage_timeout_s <= 0:
+            raise ValueError(f"plan stage_timeout_s {self.stage_timeout_s}: must be above 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

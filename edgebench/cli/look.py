@@ -73,7 +73,7 @@ def list_devices(as_json: options.Json = False) -> None:
         return
     table = _table("device", "driver", "address", "what it is")
     for spec in specs:
-        table.add_row(spec.name, spec.driver, spec.address or "", spec.description)
+        _row(table, spec.name, spec.driver, spec.address or "", spec.description)
     _print(table)
 
 
@@ -116,7 +116,7 @@ def _tensors(facts: FileFacts) -> Table:
     for kind, specs in (("input", facts.inputs), ("output", facts.outputs)):
         for spec in specs:
             shape = " x ".join("?" if size is None else str(size) for size in spec.shape)
-            table.add_row(kind, spec.name, shape, spec.dtype, _quantization(spec))
+            _row(table, kind, spec.name, shape, spec.dtype, _quantization(spec))
     return table
 
 
@@ -132,7 +132,7 @@ def _quantization(spec: TensorSpec) -> str:
 def _operators(facts: FileFacts) -> Table:
     table = _table("operator", "version", "computes in", "count")
     for op in sorted(facts.ops, key=lambda op: (-op.count, op.name)):
-        table.add_row(op.name, "" if op.version is None else str(op.version), op.precision, str(op.count))
+        _row(table, op.name, "" if op.version is None else str(op.version), op.precision, str(op.count))
     return table
 
 
@@ -144,6 +144,13 @@ def _table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
+
+
+def _row(table: Table, *cells: str) -> None:
+    """A row of cells as they are: names from files are not markup."""
+    from rich.text import Text
+
+    table.add_row(*(Text(cell) for cell in cells))
 
 
 def _print(table: Table) -> None:

@@ -43,6 +43,7 @@ def convert(
     task: options.TaskName = None,
     preprocess: options.PreprocessFile = None,
     seed: options.Seed = 0,
+    timeout: options.Timeout = 3600.0,
     out: options.Out = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -55,7 +56,7 @@ def convert(
         trust,
         _data(data, calibration, calibration_samples, evaluation_samples, task, preprocess, seed),
         recipe,
-        _axes(None, None, None, batch),
+        _axes(None, None, None, batch, timeout),
     )
     _fill(matrix, out, quiet=quiet, verbose=verbose, as_json=as_json, with_latency=False)
 
@@ -76,6 +77,7 @@ def measure(
     min_seconds: options.MinSeconds = 1.0,
     max_seconds: options.MaxSeconds = 10.0,
     seed: options.Seed = 0,
+    timeout: options.Timeout = 3600.0,
     out: options.Out = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -85,7 +87,7 @@ def measure(
     from edgebench.pipeline import measure_files
 
     source = _data(data, None, 100, evaluation_samples, task, preprocess, seed)
-    axes = _axes(device, runtime, threads, batch, (rounds, min_runs, min_seconds, max_seconds, seed))
+    axes = _axes(device, runtime, threads, batch, timeout, (rounds, min_runs, min_seconds, max_seconds, seed))
     folder = out or _default_out(files[0].stem)
     with reporter(quiet=quiet, verbose=verbose) as progress:
         cells = measure_files(files, source, axes, folder, sys.argv, progress, trust=trust)
@@ -112,6 +114,7 @@ def convert_and_measure(
     min_seconds: options.MinSeconds = 1.0,
     max_seconds: options.MaxSeconds = 10.0,
     seed: options.Seed = 0,
+    timeout: options.Timeout = 3600.0,
     out: options.Out = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -124,7 +127,7 @@ def convert_and_measure(
         trust,
         _data(data, calibration, calibration_samples, evaluation_samples, task, preprocess, seed),
         recipe,
-        _axes(device, runtime, threads, batch, (rounds, min_runs, min_seconds, max_seconds, seed)),
+        _axes(device, runtime, threads, batch, timeout, (rounds, min_runs, min_seconds, max_seconds, seed)),
     )
     _fill(matrix, out, quiet=quiet, verbose=verbose, as_json=as_json)
 
@@ -221,6 +224,7 @@ def _axes(
     runtimes: list[str] | None,
     threads: list[int] | None,
     batches: list[str] | None,
+    timeout_s: float,
     plan: tuple[int, int, float, float, int] | None = None,
 ) -> Axes:
     from edgebench.matrix import DEFAULT_RUNTIMES, Axes
@@ -240,6 +244,7 @@ def _axes(
                 max_seconds=max_seconds,
                 max_runs=max(min_runs, Plan.max_runs),
                 timeout_s=max(Plan.timeout_s, 10 * max_seconds),
+                stage_timeout_s=timeout_s,
                 seed=seed,
             ),
         )

@@ -71,6 +71,9 @@ Rounds = Annotated[int, typer.Option(help="Fresh processes for each cell; a verd
 MinRuns = Annotated[int, typer.Option(help="At least so many runs a round.", min=1)]
 MinSeconds = Annotated[float, typer.Option(help="At least so long a round.", min=0)]
 MaxSeconds = Annotated[float, typer.Option(help="At most so long a round.", min=0)]
+Timeout = Annotated[
+    float, typer.Option("--timeout", help="Seconds after which a conversion or evaluation is ended.", min=1)
+]
 Seed = Annotated[int, typer.Option(help="Seed of the sample choice and of the order of cells.")]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="The run folder. Default: runs/MODEL.", show_default=False)

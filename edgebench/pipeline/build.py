@@ -11,16 +11,15 @@ from edgebench.pipeline.run_folder import RunFolder
 from edgebench.pipeline.subject import Subject
 from edgebench.types import Artifact, Format, Recipe, Scheme
 
-CONVERT_TIMEOUT_S = 3600.0
-
 
 class Builder:
     """Makes artifacts for one subject. A float export that failed for good is not tried again for the next recipe."""
 
-    def __init__(self, subject: Subject, run: RunFolder, worker: Worker) -> None:
+    def __init__(self, subject: Subject, run: RunFolder, worker: Worker, timeout_s: float) -> None:
         self._subject = subject
         self._run = run
         self._worker = worker
+        self._timeout_s = timeout_s
         self._hopeless: dict[tuple[Format, int | None], StageError] = {}
 
     def float_artifact(self, format: Format, batch: int | None) -> Artifact:
@@ -33,7 +32,7 @@ class Builder:
         try:
             artifact = self._worker.call(
                 f"exporting {format} in float, batch {batch or 'open'}",
-                CONVERT_TIMEOUT_S,
+                self._timeout_s,
                 convert.export_float,
                 self._subject.baseline,
                 format,
@@ -65,7 +64,7 @@ class Builder:
         try:
             artifact = self._worker.call(
                 f"converting by {recipe.name}, batch {batch or 'open'}",
-                CONVERT_TIMEOUT_S,
+                self._timeout_s,
                 convert.quantize,
                 self._subject.baseline,
                 float_artifact,

@@ -99,7 +99,7 @@ def cell_id(
     plan: Plan | None,
     data: PreparedData | None,
 ) -> str:
-    """16 hex digits of the hash of everything that decides the answer. What only describes a recipe does not count."""
+    """16 hex digits of the hash of everything that decides the answer; descriptions and time limits do not."""
     samples = []
     if data is not None:
         samples.append(data.evaluation.sha256)
@@ -111,7 +111,7 @@ def cell_id(
         to_plain(said) if said else None,
         batch,
         to_plain(target),
-        to_plain(plan) if plan else None,
+        to_plain(replace(plan, timeout_s=Plan.timeout_s, stage_timeout_s=Plan.stage_timeout_s)) if plan else None,
         samples,
         data.task if data else None,
     ]

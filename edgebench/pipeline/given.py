@@ -74,7 +74,7 @@ def measure_files(
                 environment=fingerprint(host),
             )
         )
-        stage = MeasureStage(run, host, reporter)
+        stage = MeasureStage(run, host, reporter, axes.plan.stage_timeout_s)
         for device in axes.devices:
             mine = [item for item in ready if item.cell.target.device == device]
             if mine:

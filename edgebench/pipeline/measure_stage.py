@@ -22,9 +22,6 @@ from edgebench.types import Artifact, Evaluation, Format, Measurement, Plan, Tar
 if TYPE_CHECKING:
     from edgebench.devices.protocol import Device
 
-# int16x8 without a fast kernel takes a quarter of a second a sample; a thousand samples must still fit.
-ANSWERS_TIMEOUT_S = 3600.0
-
 _PROOF_RUNTIME = {Format.TFLITE: "litert", Format.ONNX: "onnxruntime"}
 _PROOF_THREADS = 2
 
@@ -42,10 +39,11 @@ class Ready:
 class MeasureStage:
     """Proves files on the host, and evaluates and measures cells on any device, into a run's store."""
 
-    def __init__(self, run: RunFolder, host: Device, reporter: Reporter) -> None:
+    def __init__(self, run: RunFolder, host: Device, reporter: Reporter, timeout_s: float) -> None:
         self._run = run
         self._host = host
         self._reporter = reporter
+        self._timeout_s = timeout_s
 
     def proof(self, artifact: Artifact, evaluation_set: EvaluationSet) -> dict[str, Array]:
         """The file's raw answers on the host, in the runtime of its format; StageError when it does not run."""
@@ -149,7 +147,7 @@ class MeasureStage:
         if kept.exists():
             return load_arrays(kept)
         deployment = session.deploy(device, artifact, self._run.path, target)
-        outputs = session.run_outputs(deployment, feed.encode(known.samples.inputs, artifact.inputs), ANSWERS_TIMEOUT_S)
+        outputs = session.run_outputs(deployment, feed.encode(known.samples.inputs, artifact.inputs), self._timeout_s)
         save_arrays(kept, outputs)
         return outputs
 

@@ -55,10 +55,12 @@ def convert_and_measure(
             )
         )
         evaluation_set = EvaluationSet.of(subject.data, run.path, subject.outputs())
-        stage = MeasureStage(run, host, reporter)
+        timeout_s = matrix.axes.plan.stage_timeout_s
+        stage = MeasureStage(run, host, reporter, timeout_s)
         cells = expand(matrix, subject.baseline, subject.data, with_plan=measure)
         todo = [cell for cell in cells if not run.store.has_ok(cell.id)]
-        ready = _build_all(todo, Builder(subject, run, worker), stage, evaluation_set, run, environment, reporter)
+        builder = Builder(subject, run, worker, timeout_s)
+        ready = _build_all(todo, builder, stage, evaluation_set, run, environment, reporter)
         worker.close()  # its memory and threads must not share the machine with a measurement
         for device in matrix.axes.devices:
             mine = [item for item in ready if item.cell.target.device == device]

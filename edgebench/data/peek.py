@@ -1,0 +1,56 @@
+"""One sample of a data set before any model is known, for models that are traced by an example."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from edgebench.data import preprocess as images
+from edgebench.data.fit_arrays import LABELS, TARGET_PREFIX
+from edgebench.data.fit_images import HOW_TO_DECLARE
+from edgebench.data.samples import AnyArray
+from edgebench.data.sources import ImageData, Wanted, open_source
+from edgebench.data.wording import shown
+from edgebench.errors import DataError
+from edgebench.types import Layout, Preprocess
+
+
+def peek(
+    source: str, *, preprocess: Preprocess | None, layout: Layout | None, trust: bool = False
+) -> dict[str, AnyArray]:
+    """The first sample as example inputs, each with a batch axis of 1; the key "" is the only input.
+
+    float64 becomes float32, as models expect; other dtypes stay. `layout` decides the axis order where the source knows
+    it (images and digits); `trust` changes nothing, as no form of data runs anything but the function the user names.
+
+    Raises:
+        DataError: the data can't be read, or images have no `preprocess` to give them a size.
+    """
+    with tempfile.TemporaryDirectory(prefix="edgebench-peek-") as scratch:
+        wanted = Wanted(scratch=Path(scratch), calibration_samples=0, evaluation_samples=1, seed=0, layout=layout)
+        data = open_source(source, wanted).evaluation
+        if isinstance(data, ImageData):
+            return {"": images.apply(data.read(0), settled(source, preprocess, layout))[np.newaxis]}
+        arrays = {
+            name: _example(array)
+            for name, array in data.arrays.items()
+            if name != LABELS and not name.startswith(TARGET_PREFIX)
+        }
+    if not arrays:
+        raise DataError(f"{shown(source)} holds labels or targets only, no model input")
+    return {"": next(iter(arrays.values()))} if len(arrays) == 1 else arrays
+
+
+def settled(source: str, preprocess: Preprocess | None, layout: Layout | None) -> Preprocess:
+    """The declared preprocessing in the model's layout; raises DataError when there is none, as nothing tells the size."""
+    if preprocess is None:
+        raise DataError(f"{shown(source)} gives images and the model's input size is not known yet: {HOW_TO_DECLARE}")
+    return preprocess if layout is None else replace(preprocess, layout=layout)
+
+
+def _example(array: AnyArray) -> AnyArray:
+    first = np.array(array[:1])
+    return first.astype(np.float32) if first.dtype == np.float64 else first

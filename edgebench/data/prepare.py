@@ -1,0 +1,205 @@
+"""From a named data set to two disjoint sample sets on disk, in the model's terms, with every doubt named."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from edgebench.data.audit import audit
+from edgebench.data.fit_arrays import fit_arrays
+from edgebench.data.fit_images import fit_images
+from edgebench.data.fitted import Fitted
+from edgebench.data.samples import open_samples, remove_samples, write_samples
+from edgebench.data.sources import Dataset, ImageData, Wanted, open_source
+from edgebench.data.synthetic import DEFAULT_SAMPLES, synthetic
+from edgebench.data.wording import listed, shown
+from edgebench.errors import DataError
+from edgebench.types import Baseline, Caution, PreparedData, Preprocess, Task
+
+DEFAULT_EVALUATION_CAP = 1000
+# One source for both purposes: evaluation keeps at least three quarters.
+_LARGEST_CALIBRATION_SHARE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataRequest:
+    """What a run asks of its data. `evaluation_samples` None is all there are, up to 1000; 0 calibration samples is none.
+
+    `trust` covers files that execute code when they are loaded. No form of data does, except the function that the user
+    names himself, so it changes nothing here.
+    """
+
+    calibration_source: str | None = None
+    calibration_samples: int = 100
+    evaluation_samples: int | None = None
+    seed: int = 0
+    preprocess: Preprocess | None = None
+    task: Task | None = None
+    trust: bool = False
+
+    def __post_init__(self) -> None:
+        if self.calibration_samples < 0:
+            raise DataError(f"calibration samples: {self.calibration_samples}; at least 1 is needed, or 0 for none")
+        if self.evaluation_samples is not None and self.evaluation_samples < 1:
+            raise DataError(f"evaluation samples: {self.evaluation_samples}; at least 1 is needed")
+
+
+def prepare(source: str | None, baseline: Baseline, run_folder: Path, request: DataRequest) -> PreparedData:
+    """Write the evaluation and calibration sets under `run_folder/data`, and audit the one against the other.
+
+    The same request on the same data gives the same bytes, hence the same hashes. `source` None makes synthetic inputs
+    and no calibration set.
+
+    Raises:
+        DataError: the data can't be read, is empty, or doesn't fit the model.
+        MissingError: the data needs an extra that is not installed.
+    """
+    if source is None and request.calibration_source is None:
+        evaluation = synthetic(baseline, request.evaluation_samples or DEFAULT_SAMPLES, request.seed)
+        return _write(run_folder, evaluation, range(len(evaluation.names)), None, (), evaluation.cautions)
+    data_folder = run_folder / "data"
+    data_folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".scratch-", dir=data_folder) as scratch:
+        wanted = Wanted(
+            scratch=Path(scratch),
+            calibration_samples=request.calibration_samples,
+            evaluation_samples=request.evaluation_samples,
+            seed=request.seed,
+            inputs=baseline.inputs,
+        )
+        evaluation, calibration = _open(source, baseline, request, wanted)
+        evaluation_indices, calibration_indices = _choose(evaluation, calibration, request)
+        cautions = [*evaluation.cautions, *_class_cautions(evaluation, baseline)]
+        if calibration is not None:
+            cautions += [caution for caution in calibration.cautions if caution not in cautions]
+        cautions += _count_cautions(request, len(evaluation_indices), len(calibration_indices))
+        return _write(
+            run_folder, evaluation, evaluation_indices, calibration or evaluation, calibration_indices, tuple(cautions)
+        )
+
+
+def fit(data: Dataset, baseline: Baseline, preprocess: Preprocess | None, task: Task | None) -> Fitted:
+    """The data set in the model's terms; raises DataError when it can't be."""
+    if isinstance(data, ImageData):
+        return fit_images(data, baseline, preprocess, task)
+    fitted = fit_arrays(data, baseline, task)
+    if preprocess is None:
+        return fitted
+    unused = Caution(
+        code="preprocess-unused",
+        message=f"`preprocess` is for images; {shown(data.source)} gives arrays, which are fed as they are",
+    )
+    return replace(fitted, cautions=(*fitted.cautions, unused))
+
+
+def _open(source: str | None, baseline: Baseline, request: DataRequest, wanted: Wanted) -> tuple[Fitted, Fitted | None]:
+    """The evaluation pool and, where it is another one, the calibration pool."""
+    pools = None if source is None else open_source(source, wanted)
+    if request.calibration_source is None:
+        calibration = None if pools is None else pools.calibration
+    else:
+        other = open_source(request.calibration_source, wanted)
+        calibration = other.calibration or other.evaluation
+    evaluation = (
+        synthetic(baseline, request.evaluation_samples or DEFAULT_SAMPLES, request.seed)
+        if pools is None
+        else fit(pools.evaluation, baseline, request.preprocess, request.task)
+    )
+    return evaluation, None if calibration is None else fit(calibration, baseline, request.preprocess, request.task)
+
+
+def _choose(evaluation: Fitted, calibration: Fitted | None, request: DataRequest) -> tuple[list[int], list[int]]:
+    """Sorted indices into the evaluation pool and into the calibration pool, drawn by the seed."""
+    n = len(evaluation.names)
+    if n == 0:
+        raise DataError(f"{shown(evaluation.source)} holds no sample")
+    order = np.random.default_rng(request.seed).permutation(n)
+    asked = request.evaluation_samples or DEFAULT_EVALUATION_CAP
+    if calibration is not None:
+        chosen = np.random.default_rng(request.seed).permutation(len(calibration.names))[: request.calibration_samples]
+        if request.calibration_samples and not len(chosen):
+            raise DataError(f"the calibration data {shown(calibration.source)} holds no sample")
+        return sorted(order[:asked].tolist()), sorted(chosen.tolist())
+    for_calibration = min(request.calibration_samples, max(1, n // _LARGEST_CALIBRATION_SHARE))
+    if for_calibration == n:
+        raise DataError(
+            f"{shown(evaluation.source)} holds 1 sample, which can't serve evaluation and calibration: "
+            "give more samples, or name other calibration data with --calibration"
+        )
+    return sorted(order[for_calibration:][:asked].tolist()), sorted(order[:for_calibration].tolist())
+
+
+def _count_cautions(request: DataRequest, evaluation: int, calibration: int) -> list[Caution]:
+    cautions = []
+    if calibration < request.calibration_samples:
+        cautions.append(
+            Caution(
+                code="few-calibration-samples",
+                message=f"{request.calibration_samples} calibration samples were asked for, {calibration} are used "
+                "(one data set for both gives at most a quarter): give more data or name other data with --calibration",
+            )
+        )
+    if request.evaluation_samples is not None and evaluation < request.evaluation_samples:
+        cautions.append(
+            Caution(
+                code="few-evaluation-samples",
+                message=f"{request.evaluation_samples} evaluation samples were asked for, {evaluation} are there: "
+                "give more data for narrower intervals",
+            )
+        )
+    return cautions
+
+
+def _class_cautions(evaluation: Fitted, baseline: Baseline) -> list[Caution]:
+    """Doubts about labels against the model's only output, where its last axis counts classes."""
+    if evaluation.task is not Task.CLASSIFICATION or evaluation.labels is None or len(baseline.outputs) != 1:
+        return []
+    (output,) = baseline.outputs
+    model_classes = output.shape[-1] if len(output.shape) > 1 else None
+    if model_classes is None or model_classes < 2:
+        return []
+    highest = int(evaluation.labels.max())
+    if highest >= model_classes:
+        raise DataError(
+            f"{shown(evaluation.source)} has the label {highest}, the model's output '{shown(output.name)}' has "
+            f"{model_classes} classes (0 to {model_classes - 1}): give data with the model's own classes"
+        )
+    if evaluation.classes and len(evaluation.classes) != model_classes:
+        return [
+            Caution(
+                code="class-count",
+                message=f"the data has {len(evaluation.classes)} classes ({listed(evaluation.classes)}), the model's output "
+                f"'{shown(output.name)}' {model_classes}; class i of the data is compared with output i: "
+                "if that is wrong, give labels in the model's numbering by a CSV manifest",
+            )
+        ]
+    return []
+
+
+def _write(
+    run_folder: Path,
+    evaluation: Fitted,
+    evaluation_indices: range | list[int],
+    calibration: Fitted | None,
+    calibration_indices: tuple[int, ...] | list[int],
+    cautions: tuple[Caution, ...],
+) -> PreparedData:
+    evaluation_set = write_samples(run_folder, "evaluation", evaluation.stream(evaluation_indices))
+    calibration_set = None
+    if calibration is not None and calibration_indices:
+        calibration_set = write_samples(run_folder, "calibration", calibration.stream(calibration_indices))
+        cautions += audit(open_samples(run_folder, calibration_set), open_samples(run_folder, evaluation_set))
+    else:
+        remove_samples(run_folder, "calibration")
+    return PreparedData(
+        source=evaluation.source,
+        task=evaluation.task,
+        evaluation=evaluation_set,
+        calibration=calibration_set,
+        classes=evaluation.classes,
+        preprocess=evaluation.preprocess,
+        cautions=cautions,
+    )

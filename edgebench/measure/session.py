@@ -1,0 +1,223 @@
+"""Run an artifact on a device: put it there once, then measure rounds or fetch outputs, each in a fresh process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgebench.devices.protocol import CommandResult, Device
+from edgebench.errors import ChildDiedError, InputError, StageError
+from edgebench.runner import RUNNER
+from edgebench.types import Artifact, Caution, Plan, Round, Target
+
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """An artifact on a device. `model` and `runner` are remote paths, `cpus` what the process is pinned to.
+
+    `cautions` belong to every measurement made here.
+    """
+
+    device: Device
+    artifact: Artifact
+    target: Target
+    runner: str
+    model: str
+    command: tuple[str, ...]
+    cpus: tuple[int, ...]
+    cautions: tuple[Caution, ...] = ()
+
+
+def deploy(device: Device, artifact: Artifact, run_folder: Path, target: Target) -> Deployment:
+    """The artifact's files and the runner on the device, and the CPUs chosen: as many of the fastest as threads.
+
+    Raises:
+        InputError: a file is gone from the run folder, or threads is below 1.
+        MissingError: the device lacks the runtime.
+        StageError: a file did not arrive whole.
+    """
+    if target.threads < 1:
+        raise InputError(f"threads {target.threads}: at least 1 is needed")
+    command = tuple(device.runtime_command(target.runtime))
+    folder = PurePosixPath(f"model-{artifact.sha256[:16]}")
+    home = PurePosixPath(artifact.files[0]).parent  # external data lies where the model file says, relative to it
+    for file in artifact.files:
+        local = run_folder / file
+        if not local.is_file():
+            raise InputError(f"{local} is gone; the run folder has changed since it was written: convert again")
+        device.push(local, str(folder / PurePosixPath(file).relative_to(home)))
+    device.push(RUNNER, "runner.py")
+    available = device.cpus()
+    return Deployment(
+        device=device,
+        artifact=artifact,
+        target=target,
+        runner="runner.py",
+        model=str(folder / PurePosixPath(artifact.files[0]).name),
+        command=command,
+        cpus=available[: target.threads],
+        cautions=_thread_cautions(target, len(available)),
+    )
+
+
+def measure_round(deployment: Deployment, plan: Plan, index: int, feed: Mapping[str, NDArray[Any]]) -> Round:
+    """One round: the latencies of a fresh process that runs one batch over and over.
+
+    `feed`: arrays by the file's input names, in the file's dtype, samples on axis 0. The batch is the file's; a file
+    with an open batch runs all of `feed` as one. Fewer samples than the batch are repeated up to it.
+
+    Raises:
+        StageError: the runner failed; says so in its words.
+        ChildTimeoutError, ChildDiedError: it ran longer than `plan.timeout_s`, or a signal ended it.
+    """
+    batch = deployment.artifact.batch or _count(feed)
+    job = {
+        "mode": "latency",
+        "batch": batch,
+        "min_runs": plan.min_runs,
+        "min_ns": round(plan.min_seconds * _NS),
+        "max_runs": plan.max_runs,
+        "max_ns": round(plan.max_seconds * _NS),
+        "warmup_min_runs": plan.warmup_min_runs,
+        "warmup_max_ns": round(plan.warmup_max_seconds * _NS),
+    }
+    before = deployment.device.conditions()
+    result, _ = _run(deployment, job, {name: value[:batch] for name, value in feed.items()}, plan.timeout_s)
+    after = deployment.device.conditions()
+    try:
+        return Round(
+            index=index,
+            latencies_ns=tuple(result["latencies_ns"]),
+            warmup_ns=tuple(result["warmup_ns"]),
+            load_ns=result["load_ns"],
+            first_ns=result["first_ns"],
+            peak_rss_bytes=result["peak_rss_bytes"],
+            runtime_version=result["runtime_version"],
+            delegate=result["delegate"],
+            delegated_fraction=result["delegated_fraction"],
+            affinity=None if result["affinity"] is None else tuple(result["affinity"]),
+            before=before,
+            after=after,
+            cpu_time_ns=result["cpu_time_ns"],
+            involuntary_switches=result["involuntary_switches"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StageError(f"{_where(deployment)}: the runner's result can't be used: {error!r}") from error
+
+
+def run_outputs(deployment: Deployment, feeds: Mapping[str, NDArray[Any]], timeout_s: float) -> dict[str, NDArray[Any]]:
+    """What the file gives for every sample: raw arrays by the file's output names, shape (n, ...), the file's dtype.
+
+    `feeds`: arrays by the file's input names, in the file's dtype, shape (n, ...). A file with an open batch runs one
+    sample at a time. Values that are not finite come back as they are.
+
+    Raises:
+        StageError, ChildTimeoutError, ChildDiedError: as `measure_round` does.
+    """
+    job = {"mode": "outputs", "batch": deployment.artifact.batch or 1}
+    names = [binding.tensor.name for binding in deployment.artifact.outputs]
+    _, outputs = _run(deployment, job, feeds, timeout_s, outputs=names)
+    return outputs
+
+
+def _run(
+    deployment: Deployment,
+    job: dict[str, Any],
+    feed: Mapping[str, NDArray[Any]],
+    timeout_s: float,
+    outputs: Sequence[str] = (),
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The runner's result and the output arrays; a folder of its own on the device keeps jobs apart."""
+    device, target = deployment.device, deployment.target
+    remote = f"job-{uuid.uuid4().hex[:12]}"
+    # Tensor names may hold any character, so files are numbered.
+    remote_inputs = {name: f"{remote}/input-{place}.npy" for place, name in enumerate(feed)}
+    remote_outputs = {name: f"{remote}/output-{place}.npy" for place, name in enumerate(outputs)}
+    job |= {
+        "runtime": target.runtime,
+        "delegate": target.delegate,
+        "model": deployment.model,
+        "threads": target.threads,
+        "cpus": list(deployment.cpus),
+        # A thread that spins while it waits keeps the others of a shared CPU from working.
+        "spinning": target.threads <= len(deployment.cpus),
+        "inputs": remote_inputs,
+        "outputs": remote_outputs,
+    }
+    with tempfile.TemporaryDirectory(prefix="edgebench-job-") as temporary:
+        local = Path(temporary)
+        fed_sha256 = {}
+        for name, remote_path in remote_inputs.items():
+            path = local / PurePosixPath(remote_path).name
+            np.save(path, feed[name], allow_pickle=False)
+            fed_sha256[name] = _sha256(path)
+            device.push(path, remote_path)
+        (local / "job.json").write_text(json.dumps(job), encoding="utf-8")
+        device.push(local / "job.json", f"{remote}/job.json")
+        argv = [*deployment.command, deployment.runner, f"{remote}/job.json", f"{remote}/result.json"]
+        finished = device.run(argv, timeout_s)
+        result = _result(deployment, finished, f"{remote}/result.json", local / "result.json")
+        if result["input_sha256"] != fed_sha256:
+            raise StageError(f"{_where(deployment)}: the runner read other inputs than were sent; measure again")
+        arrays = {}
+        for name, remote_path in remote_outputs.items():
+            path = local / PurePosixPath(remote_path).name
+            device.pull(remote_path, path)
+            arrays[name] = np.load(path, allow_pickle=False)
+    return result, arrays
+
+
+def _result(deployment: Deployment, finished: CommandResult, remote: str, local: Path) -> dict[str, Any]:
+    where = _where(deployment)
+    if finished.exit_code < 0:
+        name = signal.Signals(-finished.exit_code).name
+        hint = " (often: out of memory)" if name == "SIGKILL" else ""
+        raise ChildDiedError(f"{where}: its process was ended by {name}{hint}")
+    try:
+        deployment.device.pull(remote, local)
+        result = json.loads(local.read_text(encoding="utf-8"))
+    except (StageError, ValueError) as error:
+        last = (finished.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise StageError(f"{where}: the runner ended with status {finished.exit_code}: {last[:300]}") from error
+    if "error" in result:
+        raise StageError(f"{where}: {result['error']}")
+    if finished.exit_code != 0:
+        raise StageError(f"{where}: the runner wrote a result, but ended with status {finished.exit_code}")
+    fields: dict[str, Any] = result
+    return fields
+
+
+def _where(deployment: Deployment) -> str:
+    target = deployment.target
+    return f"{Path(deployment.artifact.files[0]).name} with {target.runtime} on device '{target.device}'"
+
+
+def _count(feed: Mapping[str, NDArray[Any]]) -> int:
+    return min((len(value) for value in feed.values()), default=0)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _thread_cautions(target: Target, available: int) -> tuple[Caution, ...]:
+    if target.threads <= available:
+        return ()
+    message = (
+        f"{target.threads} threads shared {available} CPUs of device '{target.device}', so they waited for each other; "
+        f"for a speed that means something: --threads {available}"
+    )
+    return (Caution(code="more-threads-than-cpus", message=message),)

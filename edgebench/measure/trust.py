@@ -1,0 +1,238 @@
+"""Whether a measured latency can be believed: a verdict, and a caution for each doubt.
+
+A caution says what was seen, with its numbers, then the likely cause, then what to type next.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from edgebench.types import Caution, Measurement, Origin, Plan, Round, Verdict
+
+# Below this many processes, the spread between processes (memory layout, neighbours, clocks) is not known.
+MIN_ROUNDS = 5
+# The median of fewer runs is the luck of single ones.
+MIN_RUNS_IN_A_ROUND = 5
+MIN_RUNS = 30
+# A quiet machine gave medians of processes within 1-3 % of each other; differences of formats are sought from 5 % up.
+MAX_SPREAD = 0.05
+# Quartile distance over the median within a round. Normal noise of the 3 % of a quiet machine makes 4 %.
+MAX_WITHIN = 0.15
+# How much slower the last third of a round may be than its first third.
+MAX_DRIFT = 0.05
+# Clocks that fall, or degrees that rise, from the first rounds to the last: a sensor's own noise stays below.
+MIN_CLOCK_FALL = 0.05
+MIN_RISE_C = 5.0
+# Android's PowerManager: 0 none, 1 light, 2 moderate, 3 severe ... From 1 on, clocks are limited.
+THROTTLING_STATUS = 1
+# CPU time over wall time: one busy thread makes 1. A process that was kept from running for a tenth of the time was
+# measured together with its neighbours.
+MIN_CPU_SHARE = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """The verdict on a latency. `cautions` give every doubt, those recorded while measuring first."""
+
+    verdict: Verdict
+    cautions: tuple[Caution, ...]
+
+
+def judge(measurement: Measurement, plan: Plan) -> Trust:
+    """The gravest verdict that the raw rounds give cause for: invalid, too-few, throttled, noisy, or stable.
+
+    A pure function of its arguments. `invalid`: the numbers are not the speed of this model there. `too-few`: nothing
+    is known about their spread. `throttled`: the device slowed down. `noisy`: they vary more than what one looks for.
+    """
+    doubts = list(_doubts(measurement, plan))
+    gravest = next(
+        (verdict for verdict in _GRAVEST_FIRST if any(found is verdict for found, _ in doubts)), Verdict.STABLE
+    )
+    return Trust(verdict=gravest, cautions=measurement.cautions + tuple(caution for _, caution in doubts))
+
+
+_GRAVEST_FIRST = (Verdict.INVALID, Verdict.TOO_FEW, Verdict.THROTTLED, Verdict.NOISY)
+
+
+def _doubts(measurement: Measurement, plan: Plan) -> Iterator[tuple[Verdict, Caution]]:
+    rounds = measurement.rounds
+    if not rounds:
+        yield _doubt(Verdict.INVALID, "no-rounds", "no round was measured; run the same command again")
+        return
+    if measurement.origin is Origin.EMULATED:
+        text = "the device's processor is emulated, so its times say nothing about speed; measure on a real device"
+        yield _doubt(Verdict.INVALID, "emulated", text)
+    yield from _unlike(rounds)
+    yield from _starved(rounds)
+    yield from _too_few(rounds, plan)
+    yield from _throttled(rounds)
+    yield from _noisy(rounds)
+
+
+def _doubt(verdict: Verdict, code: str, message: str) -> tuple[Verdict, Caution]:
+    return verdict, Caution(code=code, message=message)
+
+
+def _unlike(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
+    seen: dict[str, set[object]] = {
+        "runtime version": {round.runtime_version for round in rounds},
+        "delegate": {round.delegate for round in rounds},
+        "share of operators on the delegate": {round.delegated_fraction for round in rounds},
+        "CPUs allowed": {round.affinity for round in rounds},
+    }
+    for what, values in seen.items():
+        if len(values) > 1:
+            found = ", ".join(sorted(map(str, values)))
+            text = (
+                f"the rounds do not belong together: {what} was {found}; likely cause: something was installed or "
+                "changed between them; measure again into a new folder: --out NEW"
+            )
+            yield _doubt(Verdict.INVALID, "unlike-rounds", text)
+
+
+def _starved(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
+    shares = [round.cpu_time_ns / sum(round.latencies_ns) for round in rounds if _uses_cpu(round) and round.cpu_time_ns]
+    low = [share for share in shares if share < MIN_CPU_SHARE]
+    if not low:
+        return
+    switches = sum(round.involuntary_switches or 0 for round in rounds)
+    text = (
+        f"in {len(low)} of {len(rounds)} rounds the process had the CPU for {min(low):.0%} to {max(low):.0%} of the time, "
+        f"and it was interrupted {switches} times in all; likely cause: {_neighbours(rounds)}; see what runs with: top, "
+        "end it, and run again with --out NEW"
+    )
+    yield _doubt(Verdict.INVALID if 2 * len(low) >= len(rounds) else Verdict.NOISY, "starved", text)
+
+
+def _uses_cpu(round: Round) -> bool:
+    """Whether the CPU does the work; it sleeps while an accelerator does."""
+    return round.delegate in ("cpu", "xnnpack")
+
+
+def _too_few(rounds: Sequence[Round], plan: Plan) -> Iterator[tuple[Verdict, Caution]]:
+    if len(rounds) < MIN_ROUNDS:
+        text = (
+            f"{len(rounds)} round{'' if len(rounds) == 1 else 's'}: how much one process differs from the next takes "
+            f"{MIN_ROUNDS} to see; run again with --rounds {MIN_ROUNDS}"
+        )
+        yield _doubt(Verdict.TOO_FEW, "few-rounds", text)
+    runs = [len(round.latencies_ns) for round in rounds]
+    if min(runs) < MIN_RUNS_IN_A_ROUND or sum(runs) < MIN_RUNS:
+        wanted = max(MIN_RUNS_IN_A_ROUND, -(-MIN_RUNS // len(rounds)))
+        run_s = statistics.median(_median(round) for round in rounds) / 1e9
+        if plan.max_runs < wanted or plan.min_runs < wanted <= plan.max_seconds / run_s:
+            cause, remedy = f"the plan asks for {plan.min_runs} to {plan.max_runs} a round", f"--min-runs {wanted}"
+        else:
+            cause = f"a run takes {run_s:.3g} s, and a round ends after {plan.max_seconds:g} s"
+            remedy = f"--max-seconds {1.2 * wanted * run_s:.3g}"
+        text = (
+            f"{sum(runs)} runs, {min(runs)} in the shortest round, where {MIN_RUNS} and {MIN_RUNS_IN_A_ROUND} are needed; "
+            f"likely cause: {cause}; run again with {remedy}"
+        )
+        yield _doubt(Verdict.TOO_FEW, "few-runs", text)
+
+
+def _throttled(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
+    remedy = "let the device cool, give it air or a lower room temperature, and run again with --out NEW"
+    status = max((moment.thermal_status or 0 for round in rounds for moment in (round.before, round.after)), default=0)
+    if status >= THROTTLING_STATUS:
+        text = f"the device said that it throttles (thermal status {status}; 0 is none); {remedy}"
+        yield _doubt(Verdict.THROTTLED, "thermal-status", text)
+    drift = statistics.median(_drift(round.latencies_ns) for round in rounds)
+    if drift > MAX_DRIFT:
+        text = (
+            f"within a round, runs became {drift:.0%} slower from its first third to its last; likely cause: the clock "
+            f"falls under load; {remedy}"
+        )
+        yield _doubt(Verdict.THROTTLED, "slows-within-rounds", text)
+    slower = _change([_median(round) for round in rounds])
+    if slower <= MAX_DRIFT:
+        return
+    signs = []
+    clocks = [clock for round in rounds if (clock := _clock_mhz(round)) is not None]
+    if len(clocks) == len(rounds) and _change(clocks) <= -MIN_CLOCK_FALL:
+        signs.append(f"the clock of the CPUs used fell by {-_change(clocks):.0%}")
+    heat = [round.after.temperature_c for round in rounds if round.after.temperature_c is not None]
+    if len(heat) == len(rounds) and _rise(heat) >= MIN_RISE_C:
+        signs.append(f"the temperature rose by {_rise(heat):.0f} °C to {heat[-1]:.0f} °C")
+    if signs:
+        text = f"later rounds were {slower:.0%} slower while {' and '.join(signs)}; {remedy}"
+        yield _doubt(Verdict.THROTTLED, "slows-between-rounds", text)
+
+
+def _noisy(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
+    medians = [_median(round) for round in rounds]
+    middle = statistics.median(medians)
+    spread = (max(medians) - min(medians)) / middle
+    remedy = (
+        f"likely cause: {_neighbours(rounds)}; make the machine quiet and run again with --rounds {2 * len(rounds)}"
+    )
+    if spread > MAX_SPREAD:
+        text = (
+            f"the medians of {len(rounds)} rounds lie {spread:.0%} apart ({min(medians) / 1e6:.4g} to "
+            f"{max(medians) / 1e6:.4g} ms; up to {MAX_SPREAD:.0%} is quiet); {remedy}"
+        )
+        yield _doubt(Verdict.NOISY, "rounds-differ", text)
+    within = statistics.median(_quartile_distance(round.latencies_ns) for round in rounds)
+    if within > MAX_WITHIN:
+        text = (
+            f"within a round, the middle half of the runs lies {within:.0%} of the median apart "
+            f"(up to {MAX_WITHIN:.0%} is quiet); {remedy}"
+        )
+        yield _doubt(Verdict.NOISY, "runs-differ", text)
+
+
+def _neighbours(rounds: Sequence[Round]) -> str:
+    """Who else may have used the machine, with what the conditions say about it."""
+    loads = [round.before.load_1min for round in rounds if round.before.load_1min is not None]
+    governors = {round.before.governor for round in rounds if round.before.governor not in (None, "performance")}
+    causes = ["other programs on its CPUs" + (f" (load {max(loads):.1f} before a round)" if loads else "")]
+    if governors:
+        causes.append(f"changing clocks (governor {'+'.join(sorted(map(str, governors)))})")
+    return " or ".join(causes)
+
+
+def _median(round: Round) -> float:
+    return statistics.median(round.latencies_ns)
+
+
+def _drift(latencies_ns: Sequence[int]) -> float:
+    """How much slower the median of the last third is than that of the first; 0 for too few runs to split."""
+    third = len(latencies_ns) // 3
+    if third < MIN_RUNS_IN_A_ROUND:
+        return 0.0
+    return statistics.median(latencies_ns[-third:]) / statistics.median(latencies_ns[:third]) - 1
+
+
+def _quartile_distance(latencies_ns: Sequence[int]) -> float:
+    if len(latencies_ns) < MIN_RUNS_IN_A_ROUND:
+        return 0.0
+    low, middle, high = statistics.quantiles(latencies_ns, n=4)
+    return (high - low) / middle
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """The medians of the first and of the last third."""
+    third = max(1, len(values) // 3)
+    return statistics.median(values[:third]), statistics.median(values[-third:])
+
+
+def _change(values: Sequence[float]) -> float:
+    first, last = _ends(values)
+    return last / first - 1
+
+
+def _rise(values: Sequence[float]) -> float:
+    first, last = _ends(values)
+    return last - first
+
+
+def _clock_mhz(round: Round) -> float | None:
+    """The mean clock after a round of the CPUs that it used."""
+    clocks = round.after.cpu_clocks_mhz
+    if clocks is None:
+        return None
+    used = [clocks[cpu] for cpu in round.affinity or range(len(clocks)) if cpu < len(clocks)]
+    return statistics.fmean(used) if used else None

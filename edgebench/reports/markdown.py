@@ -1,0 +1,51 @@
+"""The Markdown view (GitHub's dialect), for issues, pull requests and read-mes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from edgebench.reports import grid
+from edgebench.reports.notation import one_line
+from edgebench.reports.summary import Row
+from edgebench.store import RunInfo
+
+
+def to_markdown(run: RunInfo | None, rows: Sequence[Row]) -> str:
+    """One table, what its marks mean, the cautions, and the command that made it."""
+    parts = [_escaped(line) for line in grid.heading(run, rows)]
+    parts.append(_table(grid.columns(rows)) if rows else "no records")
+    parts += _bullets(grid.legend(rows))
+    doubts = [
+        f"**{_escaped(one_line(caution.code))}** ({_escaped(', '.join(about))}): {_escaped(one_line(caution.message))}"
+        for caution, about in grid.doubts(run, rows).items()
+    ]
+    if doubts:
+        parts += ["### Cautions", "\n".join(f"- {line}" for line in doubts)]
+    if run and run.command:
+        parts += ["### Reproduce", _code(one_line(shlex.join(run.command)))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(columns: Sequence[grid.Column]) -> str:
+    rule = ["---:" if column.is_number else "---" for column in columns]
+    body = zip(*(column.cells for column in columns), strict=True)
+    lines = [[_escaped(column.title) for column in columns], rule, *([_escaped(cell) for cell in row] for row in body)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _bullets(lines: Sequence[str]) -> list[str]:
+    return ["\n".join(f"- {_escaped(line)}" for line in lines)] if lines else []
+
+
+def _escaped(text: str) -> str:
+    """The text as itself: nothing in it begins a cell, a link, HTML or emphasis."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_~|\[#])", r"\\\1", text)
+
+
+def _code(line: str) -> str:
+    """A code block whose fence is longer than any run of backticks inside it."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    return f"{fence}sh\n{line}\n{fence}"

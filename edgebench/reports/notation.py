@@ -1,0 +1,70 @@
+"""How figures are written for people. A missing one is a dash; `~` marks a percentile of too few samples."""
+
+from __future__ import annotations
+
+import math
+
+from edgebench.types import Estimate
+
+MISSING = "–"
+TOO_FEW = "~"
+SIMULATED = "sim"
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, and whole numbers from 100 up, without losing digits: 0.0421, 4.21, 42.1, 12345."""
+    if value is None or math.isnan(value):
+        return MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:.{decimals(value)}f}"
+
+
+def decimals(value: float) -> int:
+    """The decimal places that `number` gives a value; what stands beside it takes as many."""
+    size = abs(value)
+    if size == 0 or not math.isfinite(size):
+        return 0
+    return min(9, max(0, 2 - math.floor(math.log10(float(f"{size:.3g}")))))
+
+
+def with_half_width(estimate: Estimate | None) -> str:
+    """`4.21 ±0.05`: the wider side of the 95 % interval."""
+    if estimate is None:
+        return MISSING
+    half = max(estimate.high - estimate.value, estimate.value - estimate.low)
+    if not math.isfinite(half):
+        return f"{number(estimate.value)} ±?"
+    return f"{number(estimate.value)} ±{half:.{decimals(estimate.value)}f}"
+
+
+def with_interval(estimate: Estimate | None, places: int = 3) -> str:
+    """`0.963 [0.941, 0.977]`: the value and its 95 % interval."""
+    if estimate is None or math.isnan(estimate.value):
+        return MISSING
+    value, low, high = (_fixed(part, places) for part in (estimate.value, estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"
+
+
+def _fixed(value: float, places: int) -> str:
+    return f"{value:.{places}f}" if math.isfinite(value) else number(value)
+
+
+def megabytes(size_bytes: int | None) -> str:
+    """MB are 10^6 bytes."""
+    return MISSING if size_bytes is None else number(size_bytes / 1e6)
+
+
+def decibels(value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return number(value)
+    return f"{value:.1f}"
+
+
+def one_line(text: str) -> str:
+    """A text that someone else wrote, safe to print: no line breaks, and control and direction marks made visible."""
+    return "".join(char if char.isprintable() else _visible(char) for char in " ".join(text.split()))
+
+
+def _visible(char: str) -> str:
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
