@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import pickle
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -98,7 +100,7 @@ class Worker:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             self._child = subprocess.Popen(
-                [sys.executable, "-c", f"from edgebench.isolation import serve; serve({theirs.fileno()})"],
+                [sys.executable, "-P", "-c", f"from edgebench.isolation import serve; serve({theirs.fileno()})"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -107,6 +109,7 @@ class Worker:
                 env={**_QUIET_FRAMEWORKS, **os.environ},
             )
         theirs.close()
+        ours.send(sys.path)
         self._connection = ours
         return ours
 
@@ -135,6 +138,7 @@ def serve(descriptor: int) -> None:
     """The child's loop: receive a call, run it, send its outcome; ends when the parent is gone."""
     _end_with_parent()
     connection = Connection(descriptor)
+    sys.path[:] = connection.recv()
     while True:
         try:
             what, function, arguments, named = connection.recv()
@@ -154,7 +158,10 @@ def serve(descriptor: int) -> None:
             outcome = _Unexpected(_one_line(error))
         seconds = time.monotonic() - started
         sys.stdout.flush()
-        connection.send((outcome, seconds, peak_rss_bytes()))
+        try:
+            connection.send((outcome, seconds, peak_rss_bytes()))
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            connection.send((_Unexpected(_one_line(error)), seconds, peak_rss_bytes()))
 
 
 def peak_rss_bytes() -> int | None:
@@ -178,8 +185,6 @@ def _one_line(error: BaseException) -> str:
 
 
 def _connection_pair() -> tuple[Connection, Connection]:
-    import socket
-
     ours, theirs = socket.socketpair()
     return Connection(ours.detach()), Connection(theirs.detach())
 

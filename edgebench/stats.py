@@ -19,8 +19,8 @@ CONFIDENCE = 0.95
 RESAMPLES = 2000
 
 _TAIL = (1 - CONFIDENCE) / 2
-_Z = NormalDist().inv_cdf(1 - _TAIL)
 _NORMAL = NormalDist()
+_Z = _NORMAL.inv_cdf(1 - _TAIL)
 # MLPerf's confidence that a percentile holds, and the overruns that it grants: loadgen/results.cc, EarlyStopping().
 _LOADGEN_CONFIDENCE = 0.99
 _LOADGEN_OVERRUNS = 1
@@ -123,7 +123,8 @@ def bootstrap(
     """One estimate for each value of `statistic(indices)`, which is computed from the samples that the indices name.
 
     BCa intervals (Efron 1987, JASA 82:171), for which the statistic runs `resamples` + n times; with `is_cheap` False
-    plain percentile intervals, without those n. A resample where the statistic is NaN (undefined there) is left out.
+    they are corrected for bias only, without those n. A resample where the statistic is NaN (undefined there) is left
+    out. Where no resample varies (one sample, or equal ones) the interval has no width, and says nothing.
     """
     if n < 1:
         raise ValueError("a bootstrap of no samples")
@@ -218,13 +219,20 @@ def _bootstrap_estimate(
         return Estimate(value=observed, low=observed, high=observed, n=n)
     lower, upper = _TAIL, 1 - _TAIL
     share_under = (np.sum(draws < observed) + np.sum(draws == observed) / 2) / draws.size
-    deviation = left_out.mean() - left_out if left_out.size else np.zeros(1)
-    if left_out.size and 0 < share_under < 1 and np.isfinite(deviation).all() and deviation.any():
+    if 0 < share_under < 1:
         bias = _NORMAL.inv_cdf(float(share_under))
-        acceleration = float(np.sum(deviation**3) / (6 * np.sum(deviation**2) ** 1.5))
+        acceleration = _acceleration(left_out)
         lower, upper = (_NORMAL.cdf(bias + (bias + z) / (1 - acceleration * (bias + z))) for z in (-_Z, _Z))
     low, high = np.quantile(draws, [lower, upper])
     return Estimate(value=observed, low=float(min(low, observed)), high=float(max(high, observed)), n=n)
+
+
+def _acceleration(left_out: NDArray[np.float64]) -> float:
+    """How the standard error changes with the value, from the jackknife; 0 where that is not known."""
+    deviation = left_out.mean() - left_out if left_out.size else left_out
+    if not np.isfinite(deviation).all() or not deviation.any():
+        return 0.0
+    return float(np.sum(deviation**3) / (6 * np.sum(deviation**2) ** 1.5))
 
 
 def _score_limit(n: int, lost: int, gained: int, value: float, end: float) -> float:

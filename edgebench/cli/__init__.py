@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import errno
 import sys
+from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
+from edgebench import __version__
 from edgebench.cli import environments, look, measuring, training
 from edgebench.errors import EdgebenchError
 
 app = typer.Typer(
     name="edgebench",
-    help="Which file to ship to which device, what it costs in accuracy, and whether the number can be trusted.",
     epilog="Start with:  edgebench convert+measure zoo:digits-cnn-keras --data digits",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # plain help starts in half the time
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"edgebench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Which file to ship to which device, what it costs in accuracy, and whether the number can be trusted."""
+
+
 measuring.add_to(app)
 look.add_to(app)
 training.add_to(app)
@@ -43,7 +62,7 @@ def main() -> None:
         status = 0
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        status = _told(f"can't go on: {error.strerror or error}{where}", 3 if error.errno == 28 else 2)
+        status = _told(f"can't go on: {error.strerror or error}{where}", 3 if error.errno == errno.ENOSPC else 2)
     sys.exit(status or 0)
 
 

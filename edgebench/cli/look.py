@@ -17,13 +17,21 @@ if TYPE_CHECKING:
     from edgebench.converters.inspection import FileFacts
     from edgebench.types import TensorSpec
 
-devices_app = typer.Typer(no_args_is_help=True, help="The device inventory.")
+devices_app = typer.Typer(no_args_is_help=True, help="List the devices of the inventory.")
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("inspect", epilog="Example:  edgebench inspect model_int8.tflite")(inspect)
-    app.command("recipes", epilog="Example:  edgebench recipes --json")(recipes)
-    app.command("report", epilog="Example:  edgebench report runs/mymodel --format markdown")(report)
+    app.command(
+        "inspect",
+        short_help="What a .tflite or .onnx file holds.",
+        epilog="Example:  edgebench inspect model_int8.tflite",
+    )(inspect)
+    app.command("recipes", short_help="List the recipes.", epilog="Example:  edgebench recipes --json")(recipes)
+    app.command(
+        "report",
+        short_help="Show a run again, in any format.",
+        epilog="Example:  edgebench report runs/mymodel --format markdown",
+    )(report)
     devices_app.command("list", epilog="Example:  edgebench devices list")(list_devices)
     app.add_typer(devices_app, name="devices")
 

@@ -18,16 +18,26 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("convert", epilog="Example:  edgebench convert model.keras --data photos/ --recipe tflite-int8")(
-        convert
-    )
-    app.command("measure", epilog="Example:  edgebench measure model.tflite model.onnx --threads 1 --threads 4")(
-        measure
-    )
-    app.command("convert+measure", epilog="Example:  edgebench convert+measure zoo:digits-cnn-keras --data digits")(
-        convert_and_measure
-    )
-    app.command("run", epilog="Example:  edgebench run matrix.yaml")(run)
+    app.command(
+        "convert",
+        short_help="Convert a model by recipes, each file proven.",
+        epilog="Example:  edgebench convert model.keras --data photos/ --recipe tflite-int8",
+    )(convert)
+    app.command(
+        "measure",
+        short_help="Measure .tflite and .onnx files.",
+        epilog="Example:  edgebench measure model.tflite model.onnx --threads 1 --threads 4",
+    )(measure)
+    app.command(
+        "convert+measure",
+        short_help="Both, and the trade-off in one table.",
+        epilog="Example:  edgebench convert+measure zoo:digits-cnn-keras --data digits",
+    )(convert_and_measure)
+    app.command(
+        "run",
+        short_help="Do what a matrix file asks for.",
+        epilog="Example:  edgebench run matrix.yaml",
+    )(run)
 
 
 def convert(
@@ -225,28 +235,29 @@ def _axes(
     threads: list[int] | None,
     batches: list[str] | None,
     timeout_s: float,
-    plan: tuple[int, int, float, float, int] | None = None,
+    rounds_of: tuple[int, int, float, float, int] | None = None,
 ) -> Axes:
     from edgebench.matrix import DEFAULT_RUNTIMES, Axes
     from edgebench.types import Plan
 
-    rounds, min_runs, min_seconds, max_seconds, seed = plan or (5, 50, 1.0, 10.0, 0)
+    rounds, min_runs, min_seconds, max_seconds, seed = rounds_of or (5, 50, 1.0, 10.0, 0)
     try:
+        plan = Plan(
+            rounds=rounds,
+            min_runs=min_runs,
+            max_runs=max(min_runs, 10_000),
+            min_seconds=min_seconds,
+            max_seconds=max(min_seconds, max_seconds),
+            timeout_s=max(300.0, 10 * max_seconds),
+            stage_timeout_s=timeout_s,
+            seed=seed,
+        )
         return Axes(
             devices=tuple(devices or ("host",)),
             runtimes=tuple(runtimes or DEFAULT_RUNTIMES),
             threads=tuple(threads or (1,)),
             batches=tuple(_batch(text) for text in batches or ("1",)),
-            plan=Plan(
-                rounds=rounds,
-                min_runs=min_runs,
-                min_seconds=min_seconds,
-                max_seconds=max_seconds,
-                max_runs=max(min_runs, Plan.max_runs),
-                timeout_s=max(Plan.timeout_s, 10 * max_seconds),
-                stage_timeout_s=timeout_s,
-                seed=seed,
-            ),
+            plan=plan,
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error

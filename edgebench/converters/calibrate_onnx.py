@@ -62,7 +62,9 @@ def ranges(
     }
     for name, (low, high) in limits.items():
         if not (np.isfinite(low) and np.isfinite(high)):
-            raise StageError(f"calibration: tensor '{name}' ranges from {low} to {high}; look for NaN or Inf in the data")
+            raise StageError(
+                f"calibration: tensor '{name}' ranges from {low} to {high}; look for NaN or Inf in the data"
+            )
     if calibration.method == "percentile":
         limits = _percentiles(model, limits, samples, calibration.percentile, workshop, onnxruntime)
     return TensorsData(

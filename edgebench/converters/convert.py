@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from edgebench.arrays import Array
 from edgebench.converters import inspection
 from edgebench.converters.exported import Exported
 from edgebench.errors import RefusedError, StageError
@@ -36,8 +37,6 @@ from edgebench.types import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from edgebench.converters.inspection import FileFacts
 
 # The packages whose version changes what a route writes: part of the key under which an artifact is reused.
@@ -228,7 +227,10 @@ def _quantized(
                 f"recipe '{recipe.name}': route tensorflow starts from a TensorFlow model, "
                 f"this one is {baseline.framework}; take the recipe without `route`"
             )
-        done = tflite_tensorflow.quantize(baseline, run_folder, recipe, samples, out, float_artifact.batch)
+        done, inputs, outputs = tflite_tensorflow.quantize(
+            baseline, run_folder, recipe, samples, out, float_artifact.batch
+        )
+        float_file = replace(float_file, inputs=inputs, outputs=outputs, tool_versions={}, cautions=())
         route = done.route
     else:
         feeds = samples and {b.tensor.name: _permuted(samples[b.baseline], b) for b in float_file.inputs}
@@ -244,9 +246,7 @@ def _quantized(
     )
 
 
-def _calibration_samples(
-    recipe: Recipe, calibration: SampleSet | None, run_folder: Path
-) -> dict[str, np.ndarray] | None:
+def _calibration_samples(recipe: Recipe, calibration: SampleSet | None, run_folder: Path) -> dict[str, Array] | None:
     if recipe.calibration is None:
         return None
     if calibration is None:
@@ -257,7 +257,7 @@ def _calibration_samples(
     return {name: array[: recipe.calibration.samples] for name, array in samples.inputs.items()}
 
 
-def _permuted(array: np.ndarray, binding: Binding) -> np.ndarray:
+def _permuted(array: Array, binding: Binding) -> Array:
     return array if binding.permutation is None else array.transpose(binding.permutation)
 
 

@@ -29,7 +29,9 @@ def load(path: Path) -> ModelProto:
     try:
         size_bytes = path.stat().st_size
         if size_bytes > _LARGEST_FILE:
-            raise ModelError(f"{path} has {size_bytes} bytes; an ONNX file can't exceed {_LARGEST_FILE}, so it isn't one")
+            raise ModelError(
+                f"{path} has {size_bytes} bytes; an ONNX file can't exceed {_LARGEST_FILE}, so it isn't one"
+            )
         model = onnx.load(path, load_external_data=False)
     except OSError as error:
         raise ModelError(f"{path} can't be read: {error.strerror}") from error
@@ -154,7 +156,9 @@ def _external_length(tensor: TensorProto, path: Path) -> int:
         offset = int(entries.get("offset", "0"))
         length = int(entries.get("length", str(stored_bytes(tensor))))
     except ValueError as error:
-        raise ModelError(f"{path}: tensor '{tensor.name}' has an external offset or length that is no number") from error
+        raise ModelError(
+            f"{path}: tensor '{tensor.name}' has an external offset or length that is no number"
+        ) from error
     if offset < 0 or length < 0 or offset + length > size_bytes:
         raise ModelError(
             f"{path}: tensor '{tensor.name}' lies at bytes {offset} to {offset + length} of '{location}', "

@@ -50,7 +50,7 @@ def audit(calibration: Samples, evaluation: Samples) -> tuple[Caution, ...]:
         cautions += _type_cautions(name, ours[name], theirs[name])
         cautions += _not_finite("calibration", name, ours[name], calibration)
         cautions += _not_finite("evaluation", name, theirs[name], evaluation)
-        cautions += _constants(name, ours[name], theirs[name], calibration)
+        cautions += _constants(name, ours[name], theirs[name], calibration, is_only_input=len(ours) == 1)
         cautions += range_cautions(name, ours[name], theirs[name], calibration.names)
     cautions += _repeats(calibration, evaluation)
     cautions += _classes(calibration, evaluation)
@@ -68,8 +68,8 @@ def _count(calibration: Samples) -> Iterable[Caution]:
     if len(calibration) < FEW_SAMPLES:
         yield Caution(
             code="calibration-few",
-            message=f"{len(calibration)} calibration samples: below {FEW_SAMPLES} the ranges depend on which samples they "
-            "are; give more data or ask for more calibration samples",
+            message=f"{len(calibration)} calibration samples: below {FEW_SAMPLES} the ranges depend on which samples "
+            "they are; give more data or ask for more calibration samples",
         )
 
 
@@ -93,25 +93,28 @@ def _not_finite(purpose: str, name: str, seen: InputProfile, samples: Samples) -
         spoilt = "ranges" if purpose == "calibration" else "accuracy and errors"
         yield Caution(
             code=f"{purpose}-nan",
-            message=f"input '{shown(name)}': {int(seen.not_finite.sum())} values in {len(bad)} of {len(samples)} {purpose} "
-            f"samples are NaN or Inf and spoil the {spoilt}: repair or remove samples {which(bad, samples.names)}",
+            message=f"input '{shown(name)}': {int(seen.not_finite.sum())} values in {len(bad)} of {len(samples)} "
+            f"{purpose} samples are NaN or Inf and spoil the {spoilt}: repair or remove samples "
+            f"{which(bad, samples.names)}",
         )
 
 
-def _constants(name: str, ours: InputProfile, theirs: InputProfile, calibration: Samples) -> Iterable[Caution]:
+def _constants(
+    name: str, ours: InputProfile, theirs: InputProfile, calibration: Samples, *, is_only_input: bool
+) -> Iterable[Caution]:
     where = f"input '{shown(name)}'"
     if ours.low == ours.high:
-        if theirs.low == theirs.high == ours.low:
+        if theirs.low == theirs.high == ours.low and not is_only_input:
             yield Caution(
                 code="input-constant",
-                message=f"{where} is {ours.low:g} everywhere, in calibration and evaluation: fine for a flag or a mask, "
-                "otherwise check where the data comes from",
+                message=f"{where} is {ours.low:g} everywhere, in calibration and evaluation: fine for a flag or "
+                "a mask, otherwise check where the data comes from",
             )
         elif ours.low == 0:
             yield Caution(
                 code="calibration-zero",
-                message=f"{where} is 0 in all {len(calibration)} calibration samples, evaluation spans {theirs.low:g} to "
-                f"{theirs.high:g}: the data was probably never loaded; give real samples",
+                message=f"{where} is 0 in all {len(calibration)} calibration samples, evaluation spans "
+                f"{theirs.low:g} to {theirs.high:g}: the data was probably never loaded; give real samples",
             )
         else:
             yield Caution(
@@ -124,16 +127,16 @@ def _constants(name: str, ours: InputProfile, theirs: InputProfile, calibration:
     if len(blank) and int(np.prod(ours.shape)) > 1:
         yield Caution(
             code="calibration-constant-samples",
-            message=f"{where}: {len(blank)} of {len(calibration)} calibration samples hold one single value (a blank image, "
-            f"a failed read): look at samples {which(blank, calibration.names)}",
+            message=f"{where}: {len(blank)} of {len(calibration)} calibration samples hold one single value "
+            f"(a blank image, a failed read): look at samples {which(blank, calibration.names)}",
         )
     channels = _constant_channels(ours, theirs)
     if len(channels):
         yield Caution(
             code="calibration-constant-channel",
-            message=f"{where}: channel or feature {', '.join(map(str, channels[:5]))} ({len(channels)} of "
-            f"{len(ours.channels_lowest if ours.channels_lowest is not None else ())}) never changes in calibration, but "
-            "does in evaluation: take calibration samples from the same source",
+            message=f"{where}: {len(channels)} channels or features (index {', '.join(map(str, channels[:5]))}"
+            f"{' ...' if len(channels) > 5 else ''}) never change in calibration, but do in evaluation: "
+            "take calibration samples from the same source",
         )
 
 
@@ -168,8 +171,8 @@ def _repeats(calibration: Samples, evaluation: Samples) -> Iterable[Caution]:
         if again:
             yield Caution(
                 code=f"{purpose}-duplicates",
-                message=f"{len(again)} of {len(digests)} {purpose} samples repeat an earlier one, {harm}: remove copies; "
-                f"samples {which(again, names)}",
+                message=f"{len(again)} of {len(digests)} {purpose} samples repeat an earlier one, {harm}: "
+                f"remove copies; samples {which(again, names)}",
             )
 
 
@@ -194,12 +197,14 @@ def _classes(calibration: Samples, evaluation: Samples) -> Iterable[Caution]:
     if missing:
         yield Caution(
             code="calibration-missing-classes",
-            message=f"{len(missing)} of {len(every)} classes of the evaluation data have no calibration sample (classes "
-            f"{', '.join(map(str, missing[:5]))}{' ...' if len(missing) > 5 else ''}): take more calibration samples",
+            message=f"{len(missing)} of {len(every)} classes of the evaluation data have no calibration sample "
+            f"(classes {', '.join(map(str, missing[:5]))}{' ...' if len(missing) > 5 else ''}): "
+            "take more calibration samples",
         )
     (most, highest), (least, lowest) = counts.most_common()[0], counts.most_common()[-1]
     if highest >= _IMBALANCE * lowest and highest >= FEW_SAMPLES // 2:
         yield Caution(
             code="calibration-imbalance",
-            message=f"class {most} has {highest} calibration samples, class {least} has {lowest}: draw classes more evenly",
+            message=f"class {most} has {highest} calibration samples, class {least} has {lowest}: "
+            "draw classes more evenly",
         )

@@ -88,7 +88,7 @@ def _match_inputs(data: ArrayData, specs: tuple[TensorSpec, ...], cautions: list
 
 
 def _match_targets(data: ArrayData, outputs: tuple[TensorSpec, ...], cautions: list[Caution]) -> dict[str, str]:
-    """Target name -> array name: the outputs' names, detection's reserved two, or the only target for the only output."""
+    """Target -> array name: an output's name, detection's reserved two, or the only target for the only output."""
     given = [name.removeprefix(TARGET_PREFIX) for name in data.arrays if name.startswith(TARGET_PREFIX)]
     known = {spec.name for spec in outputs}
     if set(_DETECTION_TARGETS) <= set(given):

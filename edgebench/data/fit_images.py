@@ -21,7 +21,7 @@ HOW_TO_DECLARE = "declare `preprocess` (height, width, scale, mean, std, channel
 
 @dataclass(frozen=True, slots=True)
 class _ImageInput:
-    """The model's image input taken apart; None is an open size. `rank` is without the batch: 2 is gray without channels."""
+    """The model's image input taken apart; None is an open size. `rank` 2 (without batch) is gray without channels."""
 
     name: str
     height: int | None
@@ -34,7 +34,7 @@ class _ImageInput:
 
 
 def fit_images(data: ImageData, baseline: Baseline, declared: Preprocess | None, task: Task | None) -> Fitted:
-    """The images as the model's only input. `declared` goes before the model's own preprocessing, which goes before a guess.
+    """The images as the model's only input: by the `declared` preprocessing, else the model's own, else a guess.
 
     Raises:
         DataError: the model has no image input, or more than one input, or the sizes can't agree.
@@ -52,10 +52,7 @@ def fit_images(data: ImageData, baseline: Baseline, declared: Preprocess | None,
     shape = images.output_shape(settled)[: 2 if target.rank == 2 else 3]
 
     def read(index: int) -> dict[str, AnyArray]:
-        try:
-            return {target.name: images.apply(data.read(index), settled).reshape(shape)}
-        except DataError as error:
-            raise DataError(f"{shown(data.source)}: image '{shown(data.names[index])}': {error}") from error
+        return {target.name: read_input(data, index, settled).reshape(shape)}
 
     return Fitted(
         source=data.source,
@@ -69,6 +66,24 @@ def fit_images(data: ImageData, baseline: Baseline, declared: Preprocess | None,
         preprocess=settled,
         cautions=tuple(cautions),
     )
+
+
+def read_input(data: ImageData, index: int, preprocess: Preprocess) -> AnyArray:
+    """One image as the model's values, shaped as `preprocess` says; raises DataError that names the image."""
+    image = data.read(index)
+    try:
+        return images.apply(image, preprocess)
+    except DataError as error:
+        raise DataError(f"{shown(data.source)}: image '{shown(data.names[index])}': {error}") from error
+
+
+def declared_for(source: str, preprocess: Preprocess | None, layout: Layout | None) -> Preprocess:
+    """The declared preprocessing in the model's layout; raises DataError without one, as nothing tells the size."""
+    if preprocess is None:
+        raise DataError(f"{shown(source)} gives images and the model's input size is not known yet: {HOW_TO_DECLARE}")
+    settled = preprocess if layout is None else replace(preprocess, layout=layout)
+    images.check(settled)
+    return settled
 
 
 def _image_input(baseline: Baseline) -> _ImageInput:
@@ -132,6 +147,7 @@ def _check_size(target: _ImageInput, settled: Preprocess) -> None:
     )
     if any(wanted is not None and wanted != given for wanted, given in pairs):
         raise DataError(
-            f"the preprocessing gives {settled.height}x{settled.width} with {pairs[2][1]} channels ({settled.channels}), "
-            f"the model's input '{shown(target.name)}' takes {shown_shape(target.shape)} ({target.layout}): {HOW_TO_DECLARE}"
+            f"the preprocessing gives {settled.height}x{settled.width} pixels with {pairs[2][1]} channels "
+            f"({settled.channels}), the model's input '{shown(target.name)}' takes {shown_shape(target.shape)} "
+            f"({target.layout}): {HOW_TO_DECLARE}"
         )

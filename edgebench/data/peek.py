@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from edgebench.data import preprocess as images
 from edgebench.data.fit_arrays import LABELS, TARGET_PREFIX
-from edgebench.data.fit_images import HOW_TO_DECLARE
+from edgebench.data.fit_images import declared_for, read_input
 from edgebench.data.samples import AnyArray
 from edgebench.data.sources import ImageData, Wanted, open_source
 from edgebench.data.wording import shown
@@ -33,7 +31,7 @@ def peek(
         wanted = Wanted(scratch=Path(scratch), calibration_samples=0, evaluation_samples=1, seed=0, layout=layout)
         data = open_source(source, wanted).evaluation
         if isinstance(data, ImageData):
-            return {"": images.apply(data.read(0), settled(source, preprocess, layout))[np.newaxis]}
+            return {"": read_input(data, 0, declared_for(source, preprocess, layout))[np.newaxis]}
         arrays = {
             name: _example(array)
             for name, array in data.arrays.items()
@@ -42,13 +40,6 @@ def peek(
     if not arrays:
         raise DataError(f"{shown(source)} holds labels or targets only, no model input")
     return {"": next(iter(arrays.values()))} if len(arrays) == 1 else arrays
-
-
-def settled(source: str, preprocess: Preprocess | None, layout: Layout | None) -> Preprocess:
-    """The declared preprocessing in the model's layout; raises DataError when there is none, as nothing tells the size."""
-    if preprocess is None:
-        raise DataError(f"{shown(source)} gives images and the model's input size is not known yet: {HOW_TO_DECLARE}")
-    return preprocess if layout is None else replace(preprocess, layout=layout)
 
 
 def _example(array: AnyArray) -> AnyArray:

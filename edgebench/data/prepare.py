@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +21,13 @@ from edgebench.errors import DataError
 from edgebench.types import Baseline, Caution, PreparedData, Preprocess, Task
 
 DEFAULT_EVALUATION_CAP = 1000
-# One source for both purposes: evaluation keeps at least three quarters.
-_LARGEST_CALIBRATION_SHARE = 4
+# Where one data set must serve both and is too small for it, calibration gets a quarter.
+_SHARED_POOL_DIVISOR = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataRequest:
-    """What a run asks of its data. `evaluation_samples` None is all there are, up to 1000; 0 calibration samples is none.
+    """What a run asks of its data. `evaluation_samples` None is all, up to 1000; `calibration_samples` 0 is none.
 
     `trust` covers files that execute code when they are loaded. No form of data does, except the function that the user
     names himself, so it changes nothing here.
@@ -50,18 +51,19 @@ class DataRequest:
 def prepare(source: str | None, baseline: Baseline, run_folder: Path, request: DataRequest) -> PreparedData:
     """Write the evaluation and calibration sets under `run_folder/data`, and audit the one against the other.
 
-    The same request on the same data gives the same bytes, hence the same hashes. `source` None makes synthetic inputs
-    and no calibration set.
+    The same request on the same data gives the same bytes, hence the same hashes. Without `source` the calibration
+    source serves both purposes; without either, inputs are synthetic and there is no calibration set.
 
     Raises:
         DataError: the data can't be read, is empty, or doesn't fit the model.
         MissingError: the data needs an extra that is not installed.
     """
-    if source is None and request.calibration_source is None:
+    if source is None and request.calibration_source is not None:
+        return prepare(request.calibration_source, baseline, run_folder, replace(request, calibration_source=None))
+    if source is None:
         evaluation = synthetic(baseline, request.evaluation_samples or DEFAULT_SAMPLES, request.seed)
         return _write(run_folder, evaluation, range(len(evaluation.names)), None, (), evaluation.cautions)
-    data_folder = run_folder / "data"
-    data_folder.mkdir(parents=True, exist_ok=True)
+    data_folder = _clean_data_folder(run_folder)
     with tempfile.TemporaryDirectory(prefix=".scratch-", dir=data_folder) as scratch:
         wanted = Wanted(
             scratch=Path(scratch),
@@ -95,19 +97,26 @@ def fit(data: Dataset, baseline: Baseline, preprocess: Preprocess | None, task: 
     return replace(fitted, cautions=(*fitted.cautions, unused))
 
 
-def _open(source: str | None, baseline: Baseline, request: DataRequest, wanted: Wanted) -> tuple[Fitted, Fitted | None]:
+def _clean_data_folder(run_folder: Path) -> Path:
+    """The folder of sample sets, without what a killed run left half-written."""
+    folder = run_folder / "data"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for leftover in folder.glob(".*-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+    except OSError as error:
+        raise DataError(f"the folder {shown(folder)} can't be made: {error.strerror}") from error
+    return folder
+
+
+def _open(source: str, baseline: Baseline, request: DataRequest, wanted: Wanted) -> tuple[Fitted, Fitted | None]:
     """The evaluation pool and, where it is another one, the calibration pool."""
-    pools = None if source is None else open_source(source, wanted)
-    if request.calibration_source is None:
-        calibration = None if pools is None else pools.calibration
-    else:
+    pools = open_source(source, wanted)
+    calibration = pools.calibration
+    if request.calibration_source is not None:
         other = open_source(request.calibration_source, wanted)
         calibration = other.calibration or other.evaluation
-    evaluation = (
-        synthetic(baseline, request.evaluation_samples or DEFAULT_SAMPLES, request.seed)
-        if pools is None
-        else fit(pools.evaluation, baseline, request.preprocess, request.task)
-    )
+    evaluation = fit(pools.evaluation, baseline, request.preprocess, request.task)
     return evaluation, None if calibration is None else fit(calibration, baseline, request.preprocess, request.task)
 
 
@@ -123,7 +132,8 @@ def _choose(evaluation: Fitted, calibration: Fitted | None, request: DataRequest
         if request.calibration_samples and not len(chosen):
             raise DataError(f"the calibration data {shown(calibration.source)} holds no sample")
         return sorted(order[:asked].tolist()), sorted(chosen.tolist())
-    for_calibration = min(request.calibration_samples, max(1, n // _LARGEST_CALIBRATION_SHARE))
+    spare = n - asked
+    for_calibration = min(request.calibration_samples, max(1, n // _SHARED_POOL_DIVISOR, spare))
     if for_calibration == n:
         raise DataError(
             f"{shown(evaluation.source)} holds 1 sample, which can't serve evaluation and calibration: "
@@ -139,7 +149,7 @@ def _count_cautions(request: DataRequest, evaluation: int, calibration: int) -> 
             Caution(
                 code="few-calibration-samples",
                 message=f"{request.calibration_samples} calibration samples were asked for, {calibration} are used "
-                "(one data set for both gives at most a quarter): give more data or name other data with --calibration",
+                "(of a data set too small for both, a quarter): give more data or name other data with --calibration",
             )
         )
     if request.evaluation_samples is not None and evaluation < request.evaluation_samples:
@@ -171,8 +181,8 @@ def _class_cautions(evaluation: Fitted, baseline: Baseline) -> list[Caution]:
         return [
             Caution(
                 code="class-count",
-                message=f"the data has {len(evaluation.classes)} classes ({listed(evaluation.classes)}), the model's output "
-                f"'{shown(output.name)}' {model_classes}; class i of the data is compared with output i: "
+                message=f"the data has {len(evaluation.classes)} classes ({listed(evaluation.classes)}), the model's "
+                f"output '{shown(output.name)}' has {model_classes}; class i of the data is compared with output i: "
                 "if that is wrong, give labels in the model's numbering by a CSV manifest",
             )
         ]

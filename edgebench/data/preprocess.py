@@ -24,7 +24,7 @@ def apply(image: Image.Image, preprocess: Preprocess) -> npt.NDArray[np.generic]
     check(preprocess)
     upright = ImageOps.exif_transpose(image)
     mode = "L" if preprocess.channels == "gray" else "RGB"
-    resized = _resize(_eight_bit(upright).convert(mode), preprocess)
+    resized = _resize(_eight_bit(upright, image.format).convert(mode), preprocess)
     pixels = np.asarray(resized, dtype=np.float64).reshape(preprocess.height, preprocess.width, -1)
     if preprocess.channels == "BGR":
         pixels = pixels[:, :, ::-1]
@@ -78,9 +78,9 @@ def output_shape(preprocess: Preprocess) -> tuple[int, int, int]:
     return (preprocess.height, preprocess.width, channels)
 
 
-def _eight_bit(image: Image.Image) -> Image.Image:
-    # Pillow's own conversion clips 16-bit values at 255 instead of scaling them.
-    is_sixteen_bit = image.mode in _SIXTEEN_BIT_MODES or (image.mode == "I" and image.format == "PNG")
+def _eight_bit(image: Image.Image, file_format: str | None) -> Image.Image:
+    # Pillow's own conversion clips 16-bit values at 255 instead of scaling them. Old versions open a 16-bit PNG as I.
+    is_sixteen_bit = image.mode in _SIXTEEN_BIT_MODES or (image.mode == "I" and file_format == "PNG")
     if is_sixteen_bit:
         values = np.asarray(image).astype(np.float64)
         return Image.fromarray(np.rint(np.clip(values / 257.0, 0, 255)).astype(np.uint8))

@@ -6,6 +6,7 @@ are clipped) or too wide (steps are too coarse) costs accuracy silently.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 import numpy as np
@@ -22,6 +23,8 @@ _WILD_FACTOR = 4.0
 _MAD_TO_SIGMA = 0.6745
 _SCALED_FACTOR = 20.0
 _CLIPPED_SHARE = 0.01
+# Of N independent values, 2 / (N + 1) of their like are expected beyond the extremes: chance, not a narrow set.
+_CLIPPED_BY_CHANCE = 3 * 2
 _WIDER_FACTOR = 2.0
 _QUANTILES = (0.001, 0.999)
 
@@ -47,7 +50,7 @@ def wild_samples(largest: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     median = float(np.median(largest))
     deviation = float(np.median(np.abs(largest - median)))
     # Images often all reach the same maximum: their deviation is 0, and 5 % of the median stands in for it.
-    spread = max(deviation, 0.05 * median, np.finfo(np.float64).tiny)
+    spread = max(deviation, 0.05 * median, sys.float_info.min)
     is_wild = (_MAD_TO_SIGMA * (largest - median) / spread > _WILD_DEVIATIONS) & (largest > _WILD_FACTOR * median)
     indices = np.flatnonzero(is_wild)
     return indices[np.argsort(-largest[indices], kind="stable")]
@@ -60,8 +63,8 @@ def _wild_caution(name: str, ours: InputProfile, wild: npt.NDArray[np.int64], na
     return Caution(
         code="calibration-outlier",
         message=f"input '{shown(name)}': calibration sample {worst} ({shown(names[worst])}){others} reaches "
-        f"{ours.largest[worst]:g} where the median sample reaches {median:g}; min-max ranges follow it and the steps of "
-        "all others grow: check or remove it",
+        f"{ours.largest[worst]:g} where the median sample reaches {median:g}; min-max ranges follow it and the "
+        "steps of all others grow: check or remove it",
     )
 
 
@@ -84,18 +87,20 @@ def _scale_cautions(
             )
             return
     clipped = _share_outside(theirs.pooled, float(ours.lowest[tame].min()), float(ours.highest[tame].max()))
-    if clipped > _CLIPPED_SHARE:
+    values_seen = int(np.isfinite(ours.pooled[tame]).sum())
+    if clipped > max(_CLIPPED_SHARE, _CLIPPED_BY_CHANCE / (values_seen + 1)):
         yield Caution(
             code="calibration-range",
-            message=f"input '{shown(name)}': {100 * clipped:.1f} % of the evaluation values lie outside of all calibration "
-            f"values and would be clipped ({spans}): take calibration samples as varied as the evaluation's",
+            message=f"input '{shown(name)}': {100 * clipped:.1f} % of the evaluation values lie outside of all "
+            f"calibration values and would be clipped ({spans}): "
+            "take calibration samples as varied as the evaluation's",
         )
     elif our_high - our_low > _WIDER_FACTOR * (their_high - their_low):
-        width = (our_high - our_low) / max(their_high - their_low, np.finfo(np.float64).tiny)
+        width = (our_high - our_low) / max(their_high - their_low, sys.float_info.min)
         yield Caution(
             code="calibration-range",
-            message=f"input '{shown(name)}': calibration is {width:.3g} times as wide as evaluation ({spans}), which makes "
-            "the steps coarser: take both from the same source",
+            message=f"input '{shown(name)}': calibration is {width:.3g} times as wide as evaluation ({spans}), "
+            "which makes the steps coarser: take both from the same source",
         )
 
 

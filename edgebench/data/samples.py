@@ -65,7 +65,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleStream:
-    """What `write_samples` takes: the kind of each tensor (`label` None: no labels), and one row for each of `names`."""
+    """What `write_samples` takes: each tensor's kind (`label` None is no labels), and one row for each of `names`."""
 
     names: tuple[str, ...]
     inputs: dict[str, Kind]

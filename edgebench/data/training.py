@@ -10,8 +10,8 @@ import numpy as np
 
 from edgebench.data import preprocess as images
 from edgebench.data.fit_arrays import LABELS, TARGET_PREFIX
+from edgebench.data.fit_images import declared_for, read_input
 from edgebench.data.fitted import checked_labels
-from edgebench.data.peek import settled
 from edgebench.data.samples import AnyArray, IntArray
 from edgebench.data.sources import Dataset, ImageData, Wanted, open_source
 from edgebench.data.wording import shown
@@ -83,11 +83,10 @@ def _labels(data: Dataset) -> IntArray:
 
 def _inputs(data: Dataset, preprocess: Preprocess | None, layout: Layout | None) -> dict[str, AnyArray]:
     if isinstance(data, ImageData):
-        declared = settled(data.source, preprocess, layout)
-        images.check(declared)
+        declared = declared_for(data.source, preprocess, layout)
         array = np.empty((len(data.names), *images.output_shape(declared)), dtype=declared.dtype)
         for index in range(len(data.names)):
-            array[index] = images.apply(data.read(index), declared)
+            array[index] = read_input(data, index, declared)
         return {"": array}
     arrays = {
         name: np.array(array, dtype=np.float32 if array.dtype == np.float64 else None)

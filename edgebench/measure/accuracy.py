@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from numpy.typing import NDArray
-
+from edgebench.arrays import Array
 from edgebench.errors import StageError
 from edgebench.measure import output_cautions, tasks
 from edgebench.measure.divergence import compare
@@ -14,7 +12,7 @@ from edgebench.measure.tasks.classification import class_outputs
 from edgebench.measure.tasks.protocol import Context, TaskMeasure, Truth
 from edgebench.types import Binding, Caution, Divergence, Evaluation, Layout, Split, Task
 
-Outputs = dict[str, NDArray[Any]]
+Outputs = dict[str, Array]
 
 
 def evaluate(
@@ -26,8 +24,8 @@ def evaluate(
     baseline_outputs: Outputs,
     float_outputs: Outputs | None,
     host_outputs: Outputs | None,
-    labels: NDArray[Any] | None,
-    targets: dict[str, NDArray[Any]],
+    labels: Array | None,
+    targets: dict[str, Array],
     classes: int | None = None,
 ) -> Evaluation:
     """The accuracy of one file on one device, from what it and its references gave for the same samples.
@@ -90,9 +88,9 @@ def _sample_count(baseline_outputs: Outputs) -> int:
 
 
 def _looks_like_classification(context: Context) -> bool:
-    if context.truth.targets or not class_outputs(context):
+    if not class_outputs(context):
         return False
-    return context.truth.labels is not None or len(context.baseline_outputs) == 1
+    return context.truth.labels is not None or (not context.truth.targets and len(context.baseline_outputs) == 1)
 
 
 def _diverge(measure: TaskMeasure | None, reference: Outputs, outputs: Outputs) -> Divergence:

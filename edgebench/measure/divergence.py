@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgebench.arrays import Array
 from edgebench.errors import StageError
 from edgebench.types import OutputError, SliceError
-
-Array = NDArray[Any]
 
 # The last axis is told apart index by index up to this size: boxes, scores and small class counts, not feature maps.
 SLICES_MAX = 32

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgebench.arrays import Array
 from edgebench.errors import StageError
 from edgebench.types import Binding, Quantization, TensorSpec
-
-Array = NDArray[Any]
 
 # Samples are quantized in blocks of at most this many numbers, so that float64 copies stay at 32 MB.
 _BLOCK_NUMBERS = 1 << 22

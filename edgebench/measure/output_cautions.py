@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from edgebench.arrays import Array
 from edgebench.types import Binding, Caution, TensorSpec
 
 FEW_SAMPLES = 100
@@ -19,7 +18,7 @@ CLIPPED_FRACTION = 0.01
 _SOFTMAX_SCALE = 1 / 256
 
 
-def inspect(raw: Mapping[str, NDArray[Any]], artifact_outputs: tuple[Binding, ...], n: int) -> list[Caution]:
+def inspect(raw: Mapping[str, Array], artifact_outputs: tuple[Binding, ...], n: int) -> list[Caution]:
     """The cautions of these outputs, (n, ...) by file name, as the runtime gave them.
 
     Codes: `few-samples`, `constant-output`, `softmax-saturated`, `clipped-output`.
@@ -33,7 +32,7 @@ def inspect(raw: Mapping[str, NDArray[Any]], artifact_outputs: tuple[Binding, ..
     return cautions
 
 
-def _of_output(name: str, raw: NDArray[Any], spec: TensorSpec) -> Iterator[Caution]:
+def _of_output(name: str, raw: Array, spec: TensorSpec) -> Iterator[Caution]:
     if len(raw) > 1 and bool((raw == raw[:1]).all()):
         message = (
             f"output '{name}' is the same for all {len(raw)} samples: check the weights, the preprocessing and the "
@@ -49,7 +48,7 @@ def _of_output(name: str, raw: NDArray[Any], spec: TensorSpec) -> Iterator[Cauti
         yield from _of_range(name, raw, spec.quantization.zero_points[0])
 
 
-def _of_softmax(name: str, raw: NDArray[Any]) -> Iterator[Caution]:
+def _of_softmax(name: str, raw: Array) -> Iterator[Caution]:
     if raw.ndim < 2 or raw.shape[-1] < 2:
         return
     top = raw.max(axis=-1, keepdims=True)
@@ -57,14 +56,14 @@ def _of_softmax(name: str, raw: NDArray[Any]) -> Iterator[Caution]:
     lowest = float(np.mean(raw == np.iinfo(raw.dtype).min))
     if tied >= TIED_FRACTION or lowest >= LOWEST_FRACTION:
         message = (
-            f"output '{name}' is a softmax in {raw.dtype} with the fixed scale 1/256: {lowest:.1%} of its numbers are 0, "
-            f"and the best class is tied in {tied:.1%} of the samples (a tie counts as its lowest class); top-5 and SQNR "
-            "say little: convert the model without its softmax, or with float outputs"
+            f"output '{name}' is a softmax in {raw.dtype} of the fixed scale 1/256: {lowest:.1%} of its numbers are 0 "
+            f"and the best class is tied in {tied:.1%} of the samples (a tie counts as its lowest class), so top-5 and "
+            "SQNR say little: convert the model without its softmax, or with float outputs"
         )
         yield Caution(code="softmax-saturated", message=message)
 
 
-def _of_range(name: str, raw: NDArray[Any], zero_point: int) -> Iterator[Caution]:
+def _of_range(name: str, raw: Array, zero_point: int) -> Iterator[Caution]:
     """Numbers at the ends of the dtype; the lower end is no clipping where it stands for 0, as after a ReLU."""
     limits = np.iinfo(raw.dtype)
     clipped = float(np.mean(raw == limits.max))

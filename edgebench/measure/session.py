@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from edgebench.arrays import Array
 from edgebench.devices.protocol import CommandResult, Device
 from edgebench.errors import ChildDiedError, InputError, StageError
 from edgebench.runner import RUNNER
@@ -72,7 +72,7 @@ def deploy(device: Device, artifact: Artifact, run_folder: Path, target: Target)
     )
 
 
-def measure_round(deployment: Deployment, plan: Plan, index: int, feed: Mapping[str, NDArray[Any]]) -> Round:
+def measure_round(deployment: Deployment, plan: Plan, index: int, feed: Mapping[str, Array]) -> Round:
     """One round: the latencies of a fresh process that runs one batch over and over.
 
     `feed`: arrays by the file's input names, in the file's dtype, samples on axis 0. The batch is the file's; a file
@@ -117,7 +117,7 @@ def measure_round(deployment: Deployment, plan: Plan, index: int, feed: Mapping[
         raise StageError(f"{_where(deployment)}: the runner's result can't be used: {error!r}") from error
 
 
-def run_outputs(deployment: Deployment, feeds: Mapping[str, NDArray[Any]], timeout_s: float) -> dict[str, NDArray[Any]]:
+def run_outputs(deployment: Deployment, feeds: Mapping[str, Array], timeout_s: float) -> dict[str, Array]:
     """What the file gives for every sample: raw arrays by the file's output names, shape (n, ...), the file's dtype.
 
     `feeds`: arrays by the file's input names, in the file's dtype, shape (n, ...). A file with an open batch runs one
@@ -135,10 +135,10 @@ def run_outputs(deployment: Deployment, feeds: Mapping[str, NDArray[Any]], timeo
 def _run(
     deployment: Deployment,
     job: dict[str, Any],
-    feed: Mapping[str, NDArray[Any]],
+    feed: Mapping[str, Array],
     timeout_s: float,
     outputs: Sequence[str] = (),
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+) -> tuple[dict[str, Any], dict[str, Array]]:
     """The runner's result and the output arrays; a folder of its own on the device keeps jobs apart."""
     device, target = deployment.device, deployment.target
     remote = f"job-{uuid.uuid4().hex[:12]}"
@@ -204,7 +204,7 @@ def _where(deployment: Deployment) -> str:
     return f"{Path(deployment.artifact.files[0]).name} with {target.runtime} on device '{target.device}'"
 
 
-def _count(feed: Mapping[str, NDArray[Any]]) -> int:
+def _count(feed: Mapping[str, Array]) -> int:
     return min((len(value) for value in feed.values()), default=0)
 
 

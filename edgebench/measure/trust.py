@@ -27,9 +27,12 @@ MIN_CLOCK_FALL = 0.05
 MIN_RISE_C = 5.0
 # Android's PowerManager: 0 none, 1 light, 2 moderate, 3 severe ... From 1 on, clocks are limited.
 THROTTLING_STATUS = 1
-# CPU time over wall time: one busy thread makes 1. A process that was kept from running for a tenth of the time was
-# measured together with its neighbours.
+# CPU time over wall time: one busy thread makes 1. Below this, the process was kept waiting by its neighbours ...
 MIN_CPU_SHARE = 0.9
+# ... which counts by the share of runs that were interrupted: from a tenth on the p90 is theirs, from half on the p50.
+# (A few interruptions of ten thousand short runs take much time and touch neither.)
+MAX_INTERRUPTED_FOR_P90 = 0.1
+MAX_INTERRUPTED_FOR_P50 = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,22 +96,33 @@ def _unlike(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
 
 
 def _starved(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
-    shares = [round.cpu_time_ns / sum(round.latencies_ns) for round in rounds if _uses_cpu(round) and round.cpu_time_ns]
-    low = [share for share in shares if share < MIN_CPU_SHARE]
-    if not low:
+    starved = [round for round in rounds if _cpu_share(round) < MIN_CPU_SHARE]
+    touched = [round for round in starved if _interrupted(round) >= MAX_INTERRUPTED_FOR_P90]
+    if not touched:
         return
-    switches = sum(round.involuntary_switches or 0 for round in rounds)
+    spoiled = [round for round in starved if _interrupted(round) >= MAX_INTERRUPTED_FOR_P50]
+    verdict = Verdict.INVALID if 2 * len(spoiled) >= len(rounds) else Verdict.NOISY
     text = (
-        f"in {len(low)} of {len(rounds)} rounds the process had the CPU for {min(low):.0%} to {max(low):.0%} of the time, "
-        f"and it was interrupted {switches} times in all; likely cause: {_neighbours(rounds)}; see what runs with: top, "
-        "end it, and run again with --out NEW"
+        f"in {len(touched)} of {len(rounds)} rounds other work kept the process waiting: it had the CPU for "
+        f"{min(map(_cpu_share, touched)):.0%} of the time, and up to {max(map(_interrupted, touched)):.0%} of the runs "
+        f"were interrupted; likely cause: {_neighbours(rounds)}; see what runs with: top, end it, and run again with "
+        "--out NEW"
     )
-    yield _doubt(Verdict.INVALID if 2 * len(low) >= len(rounds) else Verdict.NOISY, "starved", text)
+    yield _doubt(verdict, "starved", text)
 
 
-def _uses_cpu(round: Round) -> bool:
-    """Whether the CPU does the work; it sleeps while an accelerator does."""
-    return round.delegate in ("cpu", "xnnpack")
+def _cpu_share(round: Round) -> float:
+    """CPU time over wall time; 1 where it is unknown, or where an accelerator works while the CPU sleeps."""
+    if round.cpu_time_ns is None or round.delegate not in ("cpu", "xnnpack"):
+        return 1.0
+    return round.cpu_time_ns / sum(round.latencies_ns)
+
+
+def _interrupted(round: Round) -> float:
+    """The share of runs that another process can have interrupted; all where the kernel does not count."""
+    if round.involuntary_switches is None:
+        return 1.0
+    return min(1.0, round.involuntary_switches / len(round.latencies_ns))
 
 
 def _too_few(rounds: Sequence[Round], plan: Plan) -> Iterator[tuple[Verdict, Caution]]:
@@ -128,8 +142,8 @@ def _too_few(rounds: Sequence[Round], plan: Plan) -> Iterator[tuple[Verdict, Cau
             cause = f"a run takes {run_s:.3g} s, and a round ends after {plan.max_seconds:g} s"
             remedy = f"--max-seconds {1.2 * wanted * run_s:.3g}"
         text = (
-            f"{sum(runs)} runs, {min(runs)} in the shortest round, where {MIN_RUNS} and {MIN_RUNS_IN_A_ROUND} are needed; "
-            f"likely cause: {cause}; run again with {remedy}"
+            f"{sum(runs)} runs, {min(runs)} in the shortest round, where {MIN_RUNS} and {MIN_RUNS_IN_A_ROUND} are "
+            f"needed; likely cause: {cause}; run again with {remedy}"
         )
         yield _doubt(Verdict.TOO_FEW, "few-runs", text)
 

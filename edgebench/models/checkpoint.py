@@ -26,7 +26,7 @@ def load_into(module: Any, path: Path) -> tuple[Caution, ...]:
         cautions += (
             Caution(
                 code="checkpoint-prefix",
-                message=f"every key of {path.name} starts with '{stripped}' (a wrapped model was saved); it was taken off",
+                message=f"every key of {path.name} starts with '{stripped}' (of a wrapped model); it was taken off",
             ),
         )
     refuse_other_keys(path, expected=set(expected), found=set(state))

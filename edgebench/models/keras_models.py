@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from edgebench.errors import MissingError, ModelError, missing_extra
 from edgebench.models import keras_applications
 from edgebench.models.checkpoint import refuse_other_keys
-from edgebench.models.contents import one_line
+from edgebench.models.contents import one_line, random_weights
 from edgebench.models.savedmodel import SIGNATURE
 from edgebench.models.source import RANDOM_WEIGHTS
 from edgebench.types import Caution, Preprocess
@@ -46,7 +46,7 @@ def load_file(path: Path, *, trust: bool) -> Any:
         text = str(error)
         if "safe_mode" in text or "unsafe" in text.lower():
             raise ModelError(
-                f"{path} holds a Lambda layer or the like, which runs code when it is loaded; if you trust it add --trust"
+                f"{path} holds a Lambda layer or the like, which runs code when loaded; if you trust it add --trust"
             ) from error
         if "No model config found" in text or "model_config" in text:
             raise ModelError(
@@ -85,14 +85,6 @@ def load_application(name: str, weights: Path | None) -> tuple[Any, Preprocess, 
     return model, keras_applications.preprocess_of(name, height, width), cautions
 
 
-def random_weights(model: str) -> Caution:
-    """The doubt about a model that was never trained."""
-    return Caution(
-        code="random-weights",
-        message=f"{model} has random weights: its latency and size count, its accuracy and agreement mean nothing",
-    )
-
-
 def load_weights(model: Any, weights: Path) -> None:
     """Give `model` the weights of a .weights.h5, .h5 or .keras file.
 
@@ -113,8 +105,8 @@ def load_weights(model: Any, weights: Path) -> None:
         raise ModelError(f"weights '{weights}' do not fit the model: {one_line(error)}") from error
 
 
-def write_savedmodel(model: Any, folder: Path, example: Example | None) -> None:
-    """Write the SavedModel of `model` in inference mode, its batch open.
+def write_savedmodel(model: Any, folder: Path, example: Example | None) -> tuple[list[str], list[str]]:
+    """Write the SavedModel of `model` in inference mode, its batch open; returns its input and output names in order.
 
     A model whose input shapes are unknown, or open beyond the batch, takes them from `example`.
 
@@ -125,37 +117,52 @@ def write_savedmodel(model: Any, folder: Path, example: Example | None) -> None:
     import tensorflow as tf
 
     inputs = _inputs(model, example)
-    names = list(inputs)
-    dict_keys = list(model.input) if isinstance(getattr(model, "input", None), dict) else None
-    output_names = _output_names(model)
+    takes_dict = isinstance(getattr(model, "input", None), dict) or (not _is_graph(model) and len(inputs) > 1)
+    layer_names = _output_names(model)
+    output_names: list[str] = []
+
+    def run(tensors: Sequence[Any]) -> dict[str, Any]:
+        given: Any = dict(zip(inputs, tensors, strict=True)) if takes_dict else list(tensors)
+        result = model(given if takes_dict or len(inputs) > 1 else tensors[0], training=False)
+        if isinstance(result, dict):
+            named = {str(key): value for key, value in result.items()}
+        else:
+            leaves = tf.nest.flatten(result)
+            numbered = ["output"] if len(leaves) == 1 else [f"output_{index}" for index in range(len(leaves))]
+            named = dict(zip(layer_names or numbered, leaves, strict=True))
+        output_names[:] = named
+        return named
 
     def serve(*tensors: Any) -> dict[str, Any]:
-        given: Any = dict(zip(dict_keys, tensors, strict=True)) if dict_keys else list(tensors)
-        result = model(given if dict_keys or len(names) > 1 else tensors[0], training=False)
-        if isinstance(result, dict):
-            return {str(key): value for key, value in result.items()}
-        leaves = tf.nest.flatten(result)
-        labels = output_names or (["output"] if len(leaves) == 1 else [f"output_{i}" for i in range(len(leaves))])
-        return dict(zip(labels, leaves, strict=True))
+        return run(tensors)
 
-    signature = [tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in inputs.items()]
     try:
+        if not model.built:
+            run([tf.zeros([1, *shape[1:]], dtype) for shape, dtype in inputs.values()])
         archive = keras.export.ExportArchive()
         archive.track(model)
+        signature = [tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in inputs.items()]
         archive.add_endpoint(SIGNATURE, serve, input_signature=signature)
         archive.write_out(str(folder), verbose=False)
     except Exception as error:  # whatever a layer raises while it is traced
         raise ModelError(f"model '{model.name}' can't be written as a SavedModel: {one_line(error)}") from error
+    return list(inputs), output_names
+
+
+def _is_graph(model: Any) -> bool:
+    """Whether the model knows its own inputs: a functional or a built sequential one, not a subclass."""
+    return bool(getattr(model, "inputs", None))
 
 
 def _inputs(model: Any, example: Example | None) -> dict[str, tuple[tuple[int | None, ...], str]]:
     """Name -> (shape with an open batch, dtype), in the model's order."""
-    tensors = getattr(model, "inputs", None)
-    if tensors:
-        specs = {_input_name(tensor): (tuple(tensor.shape), str(tensor.dtype)) for tensor in tensors}
-        if isinstance(model.input, dict):
-            specs = dict(zip(model.input, specs.values(), strict=True))
-        return {name: (_fill(shape, name, example), dtype) for name, (shape, dtype) in specs.items()}
+    if _is_graph(model):
+        structure = getattr(model, "input", None)
+        names = list(structure) if isinstance(structure, dict) else [_input_name(tensor) for tensor in model.inputs]
+        return {
+            name: (_fill(tuple(tensor.shape), name, example), str(tensor.dtype))
+            for name, tensor in zip(names, model.inputs, strict=True)
+        }
     if not example:
         raise ModelError(
             f"model '{model.name}' does not say the shape of its inputs: build it in the function "
@@ -167,10 +174,14 @@ def _inputs(model: Any, example: Example | None) -> dict[str, tuple[tuple[int | 
 
 
 def _fill(shape: tuple[int | None, ...], name: str, example: Example | None) -> tuple[int | None, ...]:
+    """The shape with what is open beyond the batch taken from the sample."""
     array = (example or {}).get(name, (example or {}).get(""))
     if array is None or array.ndim != len(shape):
         return shape
-    return (shape[0], *(size if size is not None else array.shape[axis + 1] for axis, size in enumerate(shape[1:])))
+    return (
+        shape[0],
+        *(own if own is not None else given for own, given in zip(shape[1:], array.shape[1:], strict=True)),
+    )
 
 
 def _input_name(tensor: Any) -> str:
@@ -180,7 +191,7 @@ def _input_name(tensor: Any) -> str:
 
 def _output_names(model: Any) -> list[str] | None:
     """The names of the layers that make the outputs; None for a subclassed model."""
-    if not getattr(model, "outputs", None):
+    if not _is_graph(model):
         return None
     import keras
 
@@ -190,7 +201,7 @@ def _output_names(model: Any) -> list[str] | None:
 
 def _weight_keys(path: Path) -> set[str]:
     """The paths of the weights in a .weights.h5, or in the one inside a .keras file; the optimizer's are left out."""
-    import h5py
+    import h5py  # type: ignore[import-untyped]  # no stubs
 
     keys: set[str] = set()
 

@@ -213,7 +213,7 @@ def _tflite_parameters(path: Path) -> int:
 
 
 def _check_tflite_buffers(path: Path) -> None:
-    """Raise ModelError for a file that is no .tflite or whose external buffers end after it; LiteRT may crash on those."""
+    """Raise ModelError for a file that is no .tflite, or whose external buffers end after it: LiteRT may crash."""
     content = path.read_bytes()
     if content[4:8] != b"TFL3":
         raise ModelError(f"{path} is corrupt or no .tflite file: the mark TFL3 is absent")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from edgebench.arrays import save_arrays
 from edgebench.errors import ModelError
 from edgebench.types import Baseline, Framework, SampleSet, TensorSpec
 
@@ -32,9 +33,7 @@ def baseline_outputs(baseline: Baseline, run_folder: Path, samples: SampleSet, o
 
     inputs = open_samples(run_folder, samples).inputs
     outputs = predict_all(open_predictor(baseline, run_folder), baseline, dict(inputs))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **outputs)
+    save_arrays(out, outputs)
 
 
 def predict_all(predictor: Predictor, baseline: Baseline, inputs: Arrays) -> Arrays:
@@ -112,16 +111,12 @@ def _torch(path: Path, names: list[str]) -> Predictor:
     from edgebench.models import pt2
 
     program = pt2.open_program(path, trust=True)  # a snapshot: checked, or trusted, when it was taken
-    module = program.module()
-    positional, named = pt2.split_arguments(program, names)
+    run = pt2.runner(program, names)
 
     def predict(inputs: Arrays) -> Arrays:
-        tensors = {name: torch.from_numpy(np.array(array)) for name, array in inputs.items()}
         with torch.no_grad():
-            result = module(
-                *(tensors[name] for name in positional), **{key: tensors[name] for key, name in named.items()}
-            )
-        return {name: tensor.numpy() for name, tensor in pt2.name_outputs(result).items()}
+            outputs = run({name: torch.from_numpy(np.array(array)) for name, array in inputs.items()})
+        return {name: tensor.numpy() for name, tensor in outputs.items()}
 
     return predict
 
@@ -172,4 +167,5 @@ def _as_float(array: np.ndarray[Any, Any], spec: TensorSpec) -> np.ndarray[Any, 
         shape[spec.quantization.axis] = -1
     scales = np.asarray(spec.quantization.scales, np.float32).reshape(shape)
     zero_points = np.asarray(spec.quantization.zero_points, np.float32).reshape(shape)
-    return ((array.astype(np.float32) - zero_points) * scales).astype(np.float32)
+    real: np.ndarray[Any, Any] = (array.astype(np.float32) - zero_points) * scales
+    return real

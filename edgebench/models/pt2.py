@@ -6,7 +6,7 @@ import io
 import json
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from edgebench.errors import ModelError
 from edgebench.models.contents import Contents, hash_files, one_line
 from edgebench.types import TensorSpec
 
-# Shapes are sympy expressions, which `sympify` evaluates as Python: allow names, numbers, operators and calls of names.
-_SHAPE_EXPRESSION = re.compile(r"(?!.*__)[A-Za-z0-9_ ()+\-*/%,<>=&|~]*")
+# Shapes are written as sympy expressions, which torch gives to `sympify`, and that evaluates them as Python. Allowed
+# are numbers, symbols (s0, u1), sympy's classes (Symbol, Mod, Max) and their keywords, but no attribute and no other name.
+_NAME = r"[su]\d+|[A-Z][A-Za-z]*|positive|integer|nonnegative|real"
+_SHAPE_EXPRESSION = re.compile(rf"(?:\b(?:{_NAME})\b|\b\d+(?:\.\d+)?\b|['()+\-*/%,<>=&|~ ])*")
 
 
 def open_program(path: Path, *, trust: bool) -> Any:
@@ -52,7 +54,7 @@ def training_operator(program: Any) -> str | None:
 
 
 def read(path: Path, *, trust: bool = False) -> Contents:
-    """What a .pt2 holds: inputs by forward()'s parameter names, outputs as `name_outputs` names them, NCHW for 4-d ones.
+    """What a .pt2 holds: inputs by forward()'s parameter names, outputs as `name_outputs` says; NCHW where 4-d.
 
     Raises:
         ModelError: as `open_program`, or an input that is not a tensor.
@@ -74,11 +76,18 @@ def read(path: Path, *, trust: bool = False) -> Contents:
     )
 
 
-def split_arguments(program: Any, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """How to call the program: which of `names` (in the order of its inputs) go by position, and keyword -> name."""
-    positional, named = program.call_spec.in_spec.children()
-    count = positional.num_leaves
-    return list(names[:count]), dict(zip(named.context, names[count:], strict=True))
+def runner(program: Any, names: Sequence[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The program as a function from tensors by name to tensors by name; `names` are its inputs in its own order."""
+    module = program.module()
+    positional, keywords = program.call_spec.in_spec.children()
+    by_position = names[: positional.num_leaves]
+    by_keyword = dict(zip(keywords.context, names[positional.num_leaves :], strict=True))
+
+    def run(tensors: dict[str, Any]) -> dict[str, Any]:
+        named = {keyword: tensors[name] for keyword, name in by_keyword.items()}
+        return name_outputs(module(*(tensors[name] for name in by_position), **named))
+
+    return run
 
 
 def name_outputs(result: Any) -> dict[str, Any]:

@@ -12,9 +12,12 @@ import numpy as np
 
 from edgebench.errors import ModelError, missing_extra
 from edgebench.models.contents import Contents, one_line
-from edgebench.types import TensorSpec
+from edgebench.types import Layout, TensorSpec
 
 SIGNATURE = "serving_default"
+
+Order = tuple[list[str], list[str]]
+"""Names of the inputs and of the outputs, which a SavedModel itself does not order."""
 
 # Operators that reach files or Python when a graph is loaded or run; a model for inference needs none of them.
 _UNSAFE_OPS = frozenset(
@@ -39,19 +42,21 @@ def copy(source: Path, folder: Path, *, trust: bool) -> None:
     shutil.copytree(source, folder)
 
 
-def read(folder: Path) -> Contents:
-    """What the snapshot holds. The hash covers the graph (without the names that tracing makes up), the signature and
+def read(folder: Path, order: Order | None = None) -> Contents:
+    """What the snapshot holds, in the `order` that the model had; without one, by name.
+
+    The hash covers the graph (without the names that tracing makes up), the signature and
     the values of the variables, because two exports of one model never have the same bytes.
 
     Raises:
         ModelError: TensorFlow can't load it, or its signature has no tensors.
     """
-    loaded, function = load(folder)
-    del loaded
-    _, by_name = function.structured_input_signature
-    arguments = function._arg_keywords if hasattr(function, "_arg_keywords") else sorted(by_name)
-    inputs = tuple(_spec(name, by_name[name]) for name in arguments)
-    outputs = tuple(_spec(name, spec) for name, spec in function.structured_outputs.items())
+    _loaded, function = load(folder)
+    _, arguments = function.structured_input_signature
+    results = function.structured_outputs
+    names = order or (sorted(arguments), sorted(results))
+    inputs = tuple(_spec(name, arguments[name]) for name in names[0])
+    outputs = tuple(_spec(name, results[name]) for name in names[1])
     if not outputs:
         raise ModelError(f"SavedModel '{folder}': its signature {SIGNATURE} has no outputs")
     variables = [_value(captured) for captured in function.captured_inputs]
@@ -94,7 +99,7 @@ def import_tensorflow(needed_for: str) -> Any:
 
 def _check(folder: Path, *, trust: bool) -> None:
     import_tensorflow(f"SavedModel '{folder}'")
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # no stubs
     from tensorflow.core.protobuf import saved_model_pb2
 
     proto = saved_model_pb2.SavedModel()
@@ -118,7 +123,7 @@ def _spec(name: str, spec: Any) -> TensorSpec:
     if spec.shape.rank is None:
         raise ModelError(f"tensor '{name}' has no rank in the signature; export the model with a fixed number of axes")
     shape = tuple(spec.shape.as_list())
-    layout = "NHWC" if len(shape) == 4 else None
+    layout: Layout | None = "NHWC" if len(shape) == 4 else None
     return TensorSpec(name=name, shape=shape, dtype=spec.dtype.name, layout=layout)
 
 

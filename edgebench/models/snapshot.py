@@ -27,6 +27,7 @@ class _Written:
 
     framework: Framework
     path: Path
+    order: savedmodel.Order | None = None
     parameters: int | None = None
     preprocess: Preprocess | None = None
     task: Task | None = None
@@ -98,10 +99,11 @@ def _copy(source: Source, folder: Path, *, trust: bool) -> _Written:
 def _write(source: Source, folder: Path, loaded: live.LiveModel, example: Example | None) -> _Written:
     cautions = loaded.cautions
     given = loaded.example if loaded.example is not None else example
+    order = None
     parameters: int
     if loaded.framework is Framework.TENSORFLOW:
         path = folder / "savedmodel"
-        keras_models.write_savedmodel(loaded.model, path, given)
+        order = keras_models.write_savedmodel(loaded.model, path, _by_name(given))
         parameters = int(loaded.model.count_params())
     else:
         if given is None:
@@ -115,6 +117,7 @@ def _write(source: Source, folder: Path, loaded: live.LiveModel, example: Exampl
     return _Written(
         framework=loaded.framework,
         path=path,
+        order=order,
         parameters=parameters,
         preprocess=loaded.preprocess,
         task=loaded.task,
@@ -122,10 +125,19 @@ def _write(source: Source, folder: Path, loaded: live.LiveModel, example: Exampl
     )
 
 
+def _by_name(example: Any) -> Example | None:
+    """A Keras function's example inputs as arrays by name."""
+    if example is None:
+        return None
+    if isinstance(example, dict):
+        return {name: np.asarray(array) for name, array in example.items()}
+    return {"": np.asarray(example)}
+
+
 def _read(written: _Written, *, trust: bool) -> Contents:
     match written.framework:
         case Framework.TENSORFLOW:
-            return savedmodel.read(written.path)
+            return savedmodel.read(written.path, written.order)
         case Framework.TORCH:
             return pt2.read(written.path, trust=trust)
         case Framework.ONNX:

@@ -1,4 +1,4 @@
-"""What the MODEL on the command line is, told from its text and files alone: no framework is imported, no code is run."""
+"""What the MODEL on the command line is, told from its text and files: no framework is imported, no code is run."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgebench.errors import ModelError
 from edgebench.models.contents import one_line
-from edgebench.models.pt2 import name_outputs, training_operator
+from edgebench.models.pt2 import runner, training_operator
 from edgebench.models.torch_models import bind
 from edgebench.types import Caution
 
@@ -42,7 +42,7 @@ def write_pt2(module: Any, example: Any, path: Path, name: str) -> tuple[Caution
 def _export(module: Any, sample: dict[str, Any], name: str) -> tuple[Any, tuple[Caution, ...]]:
     try:
         program = _trace(module, _rows(sample, _PROOF_ROWS), is_batch_open=True)
-        doubt = _doubt_of_open_batch(program.module(), sample)
+        doubt = _doubt_of_open_batch(program, sample)
     except Exception as error:  # torch.export raises what the model's own code makes it
         doubt = one_line(error, 160)
     if doubt is None:
@@ -80,12 +80,13 @@ def _arguments(module: Any, sample: dict[str, Any]) -> tuple[tuple[Any, ...], di
     return tuple(positional), named
 
 
-def _doubt_of_open_batch(module: Any, sample: dict[str, Any]) -> str | None:
+def _doubt_of_open_batch(program: Any, sample: dict[str, Any]) -> str | None:
     """Why a batch is not the same as its samples one by one; None when running both shows that it is."""
+    run = runner(program, list(sample))
     rows = _rows(sample, _PROOF_ROWS)
-    together = name_outputs(module(**rows))
+    together = run(rows)
     for index in range(_PROOF_ROWS):
-        alone = name_outputs(module(**{name: t[index : index + 1] if t.ndim else t for name, t in rows.items()}))
+        alone = run({name: tensor[index : index + 1] if tensor.ndim else tensor for name, tensor in rows.items()})
         for name, tensor in alone.items():
             batch = together[name]
             if batch.ndim == 0 or batch.shape[0] != _PROOF_ROWS or tensor.shape[0] != 1:

@@ -11,8 +11,7 @@ import numpy as np
 
 from edgebench.errors import MissingError, ModelError, missing_extra
 from edgebench.models import checkpoint
-from edgebench.models.contents import one_line
-from edgebench.models.keras_models import random_weights
+from edgebench.models.contents import one_line, random_weights
 from edgebench.models.source import RANDOM_WEIGHTS, is_torchscript
 from edgebench.types import Caution, Preprocess
 
@@ -105,16 +104,18 @@ def parameter_names(module: Any) -> tuple[list[str], list[str]]:
     import torch
 
     if isinstance(module, torch.jit.ScriptModule):
-        arguments = module.forward.schema.arguments[1:]
+        forward: Any = module.forward
+        arguments = forward.schema.arguments[1:]
         return (
             [argument.name for argument in arguments if not argument.has_default_value()],
             [argument.name for argument in arguments if argument.has_default_value()],
         )
-    required, optional = [], []
+    required: list[str] = []
+    optional: list[str] = []
     for name, parameter in inspect.signature(module.forward).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise ModelError(
-                f"forward() of {type(module).__name__} takes *{name}; inputs are matched by name, so name its parameters"
+                f"forward() of {type(module).__name__} takes *{name}, but inputs are matched by name: name them"
             )
         (required if parameter.default is parameter.empty else optional).append(name)
     return required, optional
@@ -147,8 +148,8 @@ def bind(module: Any, example: Any) -> dict[str, Any]:
     absent = [name for name in required if name not in example]
     if absent:
         raise ModelError(
-            f"forward() needs {', '.join(absent)}, which the data does not have (it has {', '.join(example) or 'nothing'})"
-            "; name the arrays after forward()'s parameters"
+            f"forward() needs {', '.join(absent)}, which the data lacks (it has {', '.join(example) or 'nothing'}); "
+            "name the arrays after forward()'s parameters"
         )
     if unknown and not isinstance(module, torch.jit.ScriptModule):
         example = {name: value for name, value in example.items() if name in names}

@@ -30,7 +30,8 @@ def call(text: str, path: Path, function: str, framework: Framework | None) -> A
     path = path.resolve()
     seed_everything(framework)
     spec = importlib.util.spec_from_file_location(f"edgebench_user_{path.stem}", path)
-    assert spec is not None and spec.loader is not None  # a .py file always has a loader
+    assert spec is not None  # a .py file always has a spec and a loader
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where dataclasses and pickles look for the module of a class
     sys.path.insert(0, str(path.parent))

@@ -78,11 +78,11 @@ class Builder:
         return artifact
 
     def _refuse_bad_calibration(self, recipe: Recipe) -> None:
-        from edgebench.data.audit import blocking_codes
+        from edgebench.data import BLOCKING_CODES
 
         if recipe.calibration is None:
             return
-        findings = [c.message for c in self._subject.data.cautions if c.code in blocking_codes]
+        findings = [c.message for c in self._subject.data.cautions if c.code in BLOCKING_CODES]
         if findings:
             raise RefusedError(f"recipe '{recipe.name}' can't calibrate with these samples: {'; '.join(findings)}")
 

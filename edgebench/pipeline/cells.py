@@ -111,11 +111,15 @@ def cell_id(
         to_plain(said) if said else None,
         batch,
         to_plain(target),
-        to_plain(replace(plan, timeout_s=Plan.timeout_s, stage_timeout_s=Plan.stage_timeout_s)) if plan else None,
+        _deciding(plan) if plan else None,
         samples,
         data.task if data else None,
     ]
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _deciding(plan: Plan) -> dict[str, object]:
+    return {key: value for key, value in to_plain(plan).items() if not key.endswith("timeout_s")}
 
 
 def group_by_file(cells: Sequence[Cell]) -> dict[tuple[Recipe, int | None], list[Cell]]:

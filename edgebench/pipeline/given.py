@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,11 +40,11 @@ def measure_files(
         InputError, MissingError: a file, the data or a device is wrong as a whole; a cell's failure is its record.
     """
     for name in axes.devices:
-        inventory.device_spec(name)
+        inventory.find(name)
     with (
         RunFolder.open(out) as run,
         Worker(run.logs / "data.log") as worker,
-        inventory.open_device("host") as host,
+        closing(inventory.open_device("host")) as host,
     ):
         ready: list[Ready] = []
         cells: list[str] = []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgebench.arrays import Array, load_arrays, save_arrays
 from edgebench.devices import inventory
+from edgebench.devices.lease import lease
 from edgebench.errors import EdgebenchError, StageError
 from edgebench.measure import accuracy, feed, session
 from edgebench.pipeline.build import costing_one_cell
@@ -52,7 +54,7 @@ class MeasureStage:
 
     def measure_all(self, device_name: str, ready: Sequence[Ready]) -> None:
         """A record for each of these cells, all on one device, in the store."""
-        with inventory.lease(device_name, self._reporter.detail), inventory.open_device(device_name) as device:
+        with lease(device_name, self._reporter.detail), closing(inventory.open_device(device_name)) as device:
             environment = fingerprint(device)
             evaluations = self._evaluate_all(device, ready, environment)
             deployed = [item for item in ready if item.cell.id in evaluations]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,11 @@ def convert_and_measure(
         InputError, MissingError: the model, the data or a device is wrong as a whole; a cell's failure is its record.
     """
     for name in matrix.axes.devices:
-        inventory.device_spec(name)
+        inventory.find(name)
     with (
         RunFolder.open(out) as run,
         Worker(run.logs / "conversion.log") as worker,
-        inventory.open_device("host") as host,
+        closing(inventory.open_device("host")) as host,
     ):
         subject = prepare(matrix, run, worker, reporter)
         environment = fingerprint(host)

@@ -26,11 +26,11 @@ _INK, _ACCENT, _FAINT = "#010203", "#040506", "#070809"
 _PAGE_COLOURS = {_INK: "var(--ink)", _ACCENT: "var(--accent)", _FAINT: "var(--faint)"}
 _LABEL_LENGTH = 30
 # So many dots of a round are drawn; the box beside them is made of all of its samples.
-_DOTS_PER_ROUND = 60
+_DOTS_PER_ROUND = 50
 
 
 def pareto_chart(name: str, front: Front, labels: Sequence[str], cost: Axis, quality: Axis) -> str:
-    """The points with their labels (in the points' order) and the front as a stepped line. `name` is unique on the page."""
+    """The points with their labels, in the points' order, and the front as a line; `name` is unique on the page."""
     on_front = sorted(
         (point for point in front.points if point.is_on_front), key=lambda point: (point.cost, point.quality)
     )
@@ -63,7 +63,7 @@ def pareto_chart(name: str, front: Front, labels: Sequence[str], cost: Axis, qua
 
 
 def rounds_chart(name: str, label: str, rounds: Sequence[Round]) -> str:
-    """Latencies in ms of each round in the order they were taken, with a box of the quartiles and 1 % and 99 % whiskers."""
+    """Latencies in ms of each round, in the order they were taken, beside a box of quartiles with 1 and 99 % whiskers."""
     with _figure(3.1, 2.1) as figure:
         axes = _axes(figure, "round", "ms")
         for place, round_ in enumerate(rounds):
@@ -113,7 +113,7 @@ def _place_labels(axes: Axes, points: Sequence[Point], labels: Sequence[str], he
         length = 0.62 * 8.5 * figure.dpi / 72 * len(text)
         is_left = x + 10 + length > box.x1 and x - 10 - length > box.x0
         start = x - 10 - length if is_left else x + 10
-        level = y
+        level = y + line / 2  # above the front's line, which runs level from each of its points
         while any(
             abs(level - other) < line and start < right and left < start + length for left, right, other in taken
         ):
@@ -148,7 +148,8 @@ def _figure(width_in: float, height_in: float) -> Iterator[Figure]:
 
     # From the library's defaults, so that a user's matplotlibrc changes nothing; names are not TeX.
     style = {key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith("backend")}
-    style |= {"svg.hashsalt": "edgebench", "svg.fonttype": "none", "text.parse_math": False, "font.size": 9}
+    style |= {"svg.hashsalt": "edgebench", "svg.fonttype": "none", "text.parse_math": False}
+    style |= {"font.size": 9, "font.sans-serif": ["DejaVu Sans"]}
     with matplotlib.rc_context(style), warnings.catch_warnings():
         # The browser has the glyphs that matplotlib's own font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -180,11 +181,16 @@ def _svg(figure: Figure, name: str, title: str, description: str) -> str:
     root = ElementTree.fromstring(out.getvalue())
     for metadata in root.findall(f"{{{_SVG}}}metadata"):
         root.remove(metadata)
+    for defs in root.findall(f"{{{_SVG}}}defs"):
+        for style in defs.findall(f"{{{_SVG}}}style"):
+            defs.remove(style)  # it would apply to the whole page
     for element in root.iter():
+        _say_style_once(element)
         for key, value in element.attrib.items():
             element.set(key, _on_page(key, value, name))
     root.attrib.pop("height")
     root.set("width", "100%")
+    root.set("style", "stroke-linejoin: round; stroke-linecap: butt")
     root.set("role", "img")
     root.set("aria-labelledby", f"{name}-title {name}-description")
     for place, (tag, text) in enumerate((("title", title), ("desc", description))):
@@ -192,6 +198,20 @@ def _svg(figure: Figure, name: str, title: str, description: str) -> str:
         told.text = text
         root.insert(place, told)
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _say_style_once(group: ElementTree.Element) -> None:
+    """Move the style that all dots of a group share to the group, which makes a page of many dots half as long."""
+    styles = {child.get("style") for child in group}
+    if (
+        len(group) > 1
+        and {child.tag for child in group} == {f"{{{_SVG}}}use"}
+        and len(styles) == 1
+        and None not in styles
+    ):
+        group.set("style", str(styles.pop()))
+        for child in group:
+            child.attrib.pop("style")
 
 
 def _on_page(key: str, value: str, name: str) -> str:

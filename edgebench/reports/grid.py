@@ -13,11 +13,12 @@ from edgebench.types import Caution, Estimate, Origin, Status
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A title and one text for each row."""
+    """A title and one text for each row; names tell rows apart, numbers are aligned to the right."""
 
     title: str
     cells: tuple[str, ...]
     is_number: bool = True
+    is_name: bool = False
 
 
 _IDENTITY: dict[str, Callable[[Row], str]] = {
@@ -32,9 +33,9 @@ _IDENTITY: dict[str, Callable[[Row], str]] = {
 
 def columns(rows: Sequence[Row]) -> tuple[Column, ...]:
     """The table's columns: what tells the rows apart, then their figures. A column without a figure is left out."""
-    identity = [Column("recipe", tuple(_recipe(row) for row in rows), is_number=False)]
+    identity = [Column("recipe", tuple(_recipe(row) for row in rows), is_number=False, is_name=True)]
     identity += [
-        Column(name, tuple(text(row) for row in rows), is_number=False)
+        Column(name, tuple(text(row) for row in rows), is_number=False, is_name=True)
         for name, text in _IDENTITY.items()
         if name in _varying(rows)
     ]

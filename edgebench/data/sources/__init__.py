@@ -30,5 +30,5 @@ def open_source(source: str, wanted: Wanted) -> Pools:
         if form.recognises(source):
             return form.open(source, wanted)
     known = "; ".join(form.syntax for form in FORMS)
-    found = "is a file of another kind" if Path(source).exists() else "does not exist"
+    found = "is a file of another kind" if source and Path(source).exists() else "does not exist"
     raise DataError(f"data '{shown(source)}' {found}; data can be: {known}")

@@ -140,6 +140,10 @@ class _Spool:
 
     def _array(self, name: str, value: object) -> AnyArray:
         array = np.asarray(value)
+        if array.size == 0:
+            raise DataError(
+                f"{shown(self._source)}: '{shown(name)}' of sample {self.n} is empty {shown_shape(array.shape)}"
+            )
         if array.dtype.kind not in "biuf":
             raise DataError(f"{shown(self._source)}: '{shown(name)}' of sample {self.n} is {array.dtype}, not numbers")
         return array

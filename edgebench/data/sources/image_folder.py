@@ -21,7 +21,7 @@ class ImageFolder:
     syntax = "a folder with one sub-folder of images a class, or with images alone"
 
     def recognises(self, source: str) -> bool:
-        return Path(source).is_dir()
+        return source != "" and Path(source).is_dir()
 
     def open(self, source: str, wanted: Wanted) -> Pools:
         root = Path(source)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from numpy.typing import NDArray
-
+from edgebench.arrays import Array
 from edgebench.types import Caution, Estimate, Layout
 
-Array = NDArray[Any]
 Outputs = Mapping[str, Array]
 
 
@@ -42,7 +40,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """The fraction of equal decisions: over all samples, and over those that are no near-tie of the reference (or None)."""
+    """The fraction of equal decisions, over all samples, and over those where the reference has no near-tie."""
 
     everywhere: Estimate
     clear: Estimate | None

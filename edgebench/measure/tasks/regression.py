@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgebench import stats
+from edgebench.arrays import Array
 from edgebench.errors import DataError
-from edgebench.measure.tasks.protocol import Agreement, Array, Context, Drop, Outputs
+from edgebench.measure.tasks.protocol import Agreement, Context, Drop, Outputs
 from edgebench.types import Caution, Estimate
 
 

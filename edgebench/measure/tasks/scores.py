@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from edgebench.arrays import Array
 
 # A decision is clear when its best class leads the second by more than this in logits. Logits are log-probabilities up
 # to a constant, so for probabilities the lead is taken between their logarithms: in both cases the best class is more

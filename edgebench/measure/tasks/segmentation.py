@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgebench import stats
+from edgebench.arrays import Array
 from edgebench.errors import DataError
-from edgebench.measure.tasks.protocol import Agreement, Array, Context, Drop, Outputs
+from edgebench.measure.tasks.protocol import Agreement, Context, Drop, Outputs
 from edgebench.measure.tasks.scores import are_probabilities, is_clear, two_or_more
 from edgebench.types import Caution, Estimate
 

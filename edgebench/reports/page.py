@@ -1,0 +1,209 @@
+"""The parts of the HTML page as plain texts, for its template to lay out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from edgebench.reports import grid, pareto
+from edgebench.reports.notation import MISSING, decibels, megabytes, number, one_line
+from edgebench.reports.summary import Row, worst_sqnr_db
+from edgebench.store import RunInfo
+from edgebench.types import Artifact, Divergence, Origin, Precision, SliceError, Status
+
+# A bar is full at 0 dB, where the error is as strong as the signal, and empty from here, where float32 rounding lies.
+_NO_ERROR_DB = 120.0
+_WORST_SLICES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure of the headline."""
+
+    title: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of the results. `outcome` replaces the figures of a cell that has none; `codes` are its cautions'."""
+
+    names: tuple[str, ...]
+    figures: tuple[str, ...]
+    outcome: str
+    verdict: str
+    is_simulated: bool
+    is_ok: bool
+    codes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The error that one step added, `percent` of a bar on the scale of decibels."""
+
+    text: str
+    percent: float
+    is_largest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTable:
+    label: str
+    lines: tuple[tuple[str, ...], ...]
+
+
+def facts(run: RunInfo | None, rows: Sequence[Row]) -> dict[str, str]:
+    """What was measured, where, when and with which versions."""
+    rounds = [(row, round_) for row in rows if row.record.measurement for round_ in row.record.measurement.rounds]
+    runtimes = sorted({f"{row.record.runtime} {round_.runtime_version}" for row, round_ in rounds})
+    devices = dict.fromkeys(_device(row) for row in rows)
+    told = {"Devices": ", ".join(devices), "Runtimes": ", ".join(runtimes)}
+    if run:
+        asked = {"Model": run.model, "Data": run.data or "seeded synthetic inputs", "Started": run.created_at}
+        told = asked | told | {"edgebench": run.environment.get("edgebench", "")}
+    return {name: one_line(text) for name, text in told.items() if text}
+
+
+def tiles(rows: Sequence[Row]) -> Iterator[Tile]:
+    """The counts of cells, and the best files of one model, each among those that may be compared."""
+    counts = {status: sum(row.record.status is status for row in rows) for status in Status}
+    others = ", ".join(f"{n} {status}" for status, n in counts.items() if n and status is not Status.OK)
+    yield Tile("cells done", f"{counts[Status.OK]} of {len(rows)}", others or "none failed")
+    label = labels_by_cell(rows)
+    done = [row for row in rows if row.is_ok and row.origin in (None, Origin.MEASURED)]
+    if len({row.record.model for row in done}) != 1:
+        return
+    sizes = [(row.size_bytes, row) for row in done if row.size_bytes]
+    if sizes:
+        size_bytes, row = min(sizes, key=lambda pair: pair[0])
+        floats = [size for size, other in sizes if other.precision is Precision.FP32 and other.format is row.format]
+        note = f", 1/{number(floats[0] / size_bytes)} of fp32" if floats and row.precision is not Precision.FP32 else ""
+        yield Tile("smallest file", f"{megabytes(size_bytes)} MB", label[row.record.cell] + note)
+    times = [(row.latency.p50_ms.value, row) for row in done if row.latency and row.is_stable]
+    if times and len({(row.record.device, row.record.batch) for _, row in times}) == 1:
+        p50_ms, row = min(times, key=lambda pair: pair[0])
+        note = f", {number(row.speed_up.value)}× as fast as fp32" if row.speed_up else ""
+        yield Tile("fastest, p50", f"{number(p50_ms)} ms", label[row.record.cell] + note)
+    axis = pareto.quality_axis(done)
+    smaller = [row for row in done if row.precision is not Precision.FP32]
+    qualities = [(value, row) for row in smaller if axis and (value := axis.value(row)) is not None]
+    if axis and qualities:
+        value, row = max(qualities, key=lambda pair: pair[0])
+        yield Tile(f"best {axis.title} below fp32", number(value), label[row.record.cell])
+
+
+def lines(rows: Sequence[Row], columns: Sequence[grid.Column]) -> Iterator[Line]:
+    """The rows of the results table; `columns` are the grid's."""
+    *shown, _ = columns
+    names = sum(column.is_name for column in shown)
+    for i, row in enumerate(rows):
+        cells = tuple(column.cells[i] for column in shown)
+        figures = cells[names:]
+        has_figures = any(figure != MISSING for figure in figures)
+        yield Line(
+            names=cells[:names],
+            figures=figures if has_figures else (),
+            outcome="" if row.is_ok else grid.outcome(row),
+            verdict=row.trust.verdict.value if row.trust and row.is_ok else row.record.status.value,
+            is_simulated=row.origin not in (None, Origin.MEASURED),
+            is_ok=row.is_ok,
+            codes=tuple(dict.fromkeys(one_line(caution.code) for caution in row.cautions)),
+        )
+
+
+def splits(rows: Sequence[Row]) -> Iterator[tuple[str, tuple[Share, ...]]]:
+    """For each evaluated row: the errors of conversion, quantization and device, each of the worst output."""
+    for label, row in zip(grid.labels(rows), rows, strict=True):
+        if row.record.evaluation:
+            split = row.record.evaluation.split
+            found = [_sqnr(part) for part in (split.conversion, split.quantization, split.device)]
+            known = [sqnr_db for sqnr_db in found if sqnr_db is not None and sqnr_db < _NO_ERROR_DB]
+            worst = min(known, default=None)
+            yield label, tuple(_share(sqnr_db, worst) for sqnr_db in found)
+
+
+def outputs(rows: Sequence[Row]) -> Iterator[OutputTable]:
+    """For each evaluated row, its outputs' errors against the baseline."""
+    for label, row in zip(grid.labels(rows), rows, strict=True):
+        if row.record.evaluation:
+            lines = tuple(
+                (
+                    one_line(name),
+                    decibels(output.sqnr_db),
+                    f"{output.cosine:.6f}",
+                    number(output.max_abs_error),
+                    number(output.mean_abs_error),
+                    ", ".join(_slice(part) for part in sorted(output.slices, key=_sqnr_of_slice)[:_WORST_SLICES])
+                    or MISSING,
+                )
+                for name, output in row.record.evaluation.divergence.outputs.items()
+            )
+            yield OutputTable(label, lines)
+
+
+def files(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
+    """Each artifact once: name, precision, MB, batch, parameters, MACs, how it was made, seconds, start of its hash."""
+    artifacts = {row.record.artifact.sha256: row.record.artifact for row in rows if row.record.artifact}
+    for artifact in artifacts.values():
+        yield (
+            one_line(artifact.files[0]),
+            artifact.census.precision.value,
+            megabytes(artifact.size_bytes),
+            "open" if artifact.batch is None else str(artifact.batch),
+            f"{artifact.census.parameters:,}",
+            MISSING if artifact.census.macs is None else f"{artifact.census.macs:,}",
+            one_line(_made_by(artifact)),
+            number(artifact.conversion_s),
+            artifact.sha256[:12],
+        )
+
+
+def environments(run: RunInfo | None, rows: Sequence[Row]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The environment of the run and that of each device, by name."""
+    if run and run.environment:
+        yield "This machine", _clean(run.environment)
+    seen: list[tuple[str, dict[str, str]]] = []
+    for row in rows:
+        found = (_device(row), _clean(row.record.environment))
+        if row.record.environment and found not in seen:
+            seen.append(found)
+            yield found
+
+
+def labels_by_cell(rows: Sequence[Row]) -> dict[str, str]:
+    return dict(zip((row.record.cell for row in rows), grid.labels(rows), strict=True))
+
+
+def _device(row: Row) -> str:
+    is_measured = row.origin in (None, Origin.MEASURED)
+    return one_line(row.record.device if is_measured else f"{row.record.device} ({row.origin})")
+
+
+def _sqnr(divergence: Divergence | None) -> float | None:
+    return worst_sqnr_db(divergence) if divergence else None
+
+
+def _share(sqnr_db: float | None, worst_db: float | None) -> Share:
+    if sqnr_db is None:
+        return Share(MISSING, 0.0, False)
+    percent = 100 * min(1.0, max(0.0, 1 - sqnr_db / _NO_ERROR_DB))
+    text = "equal" if sqnr_db == float("inf") else f"{decibels(sqnr_db)} dB"
+    return Share(text, round(percent, 1), sqnr_db == worst_db)
+
+
+def _slice(part: SliceError) -> str:
+    return f"[{part.index}] {decibels(part.sqnr_db)} dB"
+
+
+def _sqnr_of_slice(part: SliceError) -> float:
+    return part.sqnr_db
+
+
+def _made_by(artifact: Artifact) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in artifact.tool_versions.items())
+    return f"{artifact.route} ({versions})" if versions else artifact.route or MISSING
+
+
+def _clean(environment: dict[str, str]) -> dict[str, str]:
+    return {one_line(name): one_line(text) for name, text in environment.items()}

@@ -1,0 +1,176 @@
+"""Wrong input gets one line that says what, which and what to do, and a status; nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calling import Edgebench, Said
+
+FILES = Path(__file__).parent.parent / "files"
+TFLITE = FILES / "tiny-float.tflite"
+ONNX = FILES / "tiny.onnx"
+
+
+def one_line(said: Said, status: int, *parts: str) -> None:
+    assert said.status == status, said
+    for part in parts:
+        assert part in said.last_line
+    assert said.last_line.startswith("edgebench: ")
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.h5", "model.pt2", "model.onnx", "model.tflite", "nets.py:net"])
+def test_a_missing_model_is_named(edgebench: Edgebench, name: str) -> None:
+    one_line(edgebench("convert+measure", name), 2, name.split(":")[0])
+
+
+@pytest.mark.parametrize("ending", ["tflite", "onnx", "keras", "h5", "pt2"])
+@pytest.mark.parametrize("content", ["random", "truncated", "empty"])
+def test_a_broken_model_file_is_named(edgebench: Edgebench, tmp_path: Path, ending: str, content: str) -> None:
+    file = tmp_path / f"broken.{ending}"
+    whole = {"tflite": TFLITE, "onnx": ONNX}.get(ending, TFLITE).read_bytes()
+    file.write_bytes(
+        {"random": np.random.default_rng(0).bytes(5000), "truncated": whole[: len(whole) // 2], "empty": b""}[content]
+    )
+    one_line(edgebench("convert+measure", file, "--recipe", "tflite-fp32"), 2, file.name)
+
+
+@pytest.mark.parametrize("content", ["random", "truncated", "empty"])
+def test_a_broken_npz_is_named(edgebench: Edgebench, tmp_path: Path, content: str) -> None:
+    np.savez(tmp_path / "whole.npz", image=np.zeros((60, 8, 8, 3), "float32"))
+    whole = (tmp_path / "whole.npz").read_bytes()
+    file = tmp_path / "data.npz"
+    file.write_bytes(
+        {"random": np.random.default_rng(0).bytes(5000), "truncated": whole[: len(whole) // 2], "empty": b""}[content]
+    )
+    one_line(edgebench("convert+measure", TFLITE, "--data", file, "--recipe", "tflite-fp32"), 2, "data.npz")
+
+
+def test_wrong_shapes_show_both(edgebench: Edgebench, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", image=np.zeros((60, 9, 9, 3), "float32"))
+    one_line(edgebench("convert+measure", TFLITE, "--data", "data.npz", "--recipe", "tflite-fp32"), 2, "9", "8")
+
+
+def test_an_unknown_recipe_names_the_nearest(edgebench: Edgebench) -> None:
+    one_line(edgebench("convert", TFLITE, "--recipe", "tflite-in8"), 2, "tflite-in8", "tflite-int8")
+
+
+def test_an_unknown_zoo_net_names_the_nearest(edgebench: Edgebench) -> None:
+    one_line(edgebench("convert", "zoo:digits-cnn-keas"), 2, "digits-cnn-keras")
+
+
+def test_an_unknown_device_names_the_nearest(edgebench: Edgebench) -> None:
+    one_line(edgebench("measure", TFLITE, "--device", "hots"), 2, "hots", "host")
+
+
+def test_an_unknown_key_of_a_matrix_names_the_nearest(edgebench: Edgebench, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(f"model: {{source: {TFLITE}}}\nrecipes: [tflite-fp32]\ndevcies: [host]\n")
+    one_line(edgebench("run", "m.yaml"), 2, "m.yaml", "unknown key 'devcies'", "did you mean 'devices'?")
+
+
+def test_an_inner_unknown_key_is_named_with_its_place(edgebench: Edgebench, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(f"model: {{source: {TFLITE}}}\nplan: {{round: 5}}\n")
+    one_line(edgebench("run", "m.yaml"), 2, "unknown key 'plan.round'; did you mean 'rounds'?")
+
+
+def test_a_wrong_value_of_a_matrix_is_told(edgebench: Edgebench, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(f"model: {{source: {TFLITE}}}\nplan: {{rounds: none}}\n")
+    one_line(edgebench("run", "m.yaml"), 2, "m.yaml: plan.rounds")
+
+
+def test_what_is_no_yaml_is_told_with_its_line(edgebench: Edgebench, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text("model: [\n")
+    one_line(edgebench("run", "m.yaml"), 2, "m.yaml line 2", "not YAML")
+
+
+def test_a_missing_matrix_is_named(edgebench: Edgebench) -> None:
+    one_line(edgebench("run", "absent.yaml"), 2, "absent.yaml: No such file")
+
+
+def test_an_empty_calibration_set_is_told(edgebench: Edgebench, tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", image=np.ones((60, 8, 8, 3), "float32"))
+    np.savez(tmp_path / "none.npz", image=np.ones((0, 8, 8, 3), "float32"))
+    said = edgebench("convert", TFLITE, "--data", "data.npz", "--calibration", "none.npz", "--recipe", "tflite-int8")
+    one_line(said, 2, "none.npz")
+
+
+def test_an_unknown_option_and_its_like_are_told_in_one_line(edgebench: Edgebench) -> None:
+    one_line(edgebench("convert", TFLITE, "--recipes", "x"), 2, "--recipes")
+
+
+def test_a_command_without_its_argument_is_told_in_one_line(edgebench: Edgebench) -> None:
+    one_line(edgebench("convert"), 2, "MODEL")
+
+
+@pytest.mark.parametrize(("option", "value"), [("--threads", 0), ("--batch", "big"), ("--rounds", 0)])
+def test_an_impossible_option_is_told(edgebench: Edgebench, option: str, value: object) -> None:
+    one_line(edgebench("measure", TFLITE, option, value), 2)
+
+
+def test_a_report_of_no_run_is_told(edgebench: Edgebench, tmp_path: Path) -> None:
+    one_line(edgebench("report", tmp_path / "absent"), 2, "absent is not there")
+    (tmp_path / "other").mkdir()
+    one_line(edgebench("report", tmp_path / "other"), 2, "no run folder")
+
+
+def test_a_store_that_is_no_database_is_told(edgebench: Edgebench, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "records.sqlite").write_bytes(np.random.default_rng(0).bytes(9000))
+    one_line(edgebench("report", "run"), 2, "records.sqlite")
+    one_line(edgebench("measure", TFLITE, "--out", "run"), 2, "records.sqlite")
+
+
+def test_an_out_that_is_a_file_is_told(edgebench: Edgebench, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    one_line(edgebench("measure", TFLITE, "--out", "out"), 2, "out is a file")
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.skipif(not shutil.which("chattr"), reason="needs a file system with immutable folders, by chattr")
+def test_an_out_without_write_permission_is_told(edgebench: Edgebench, tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    if os.system(f"chattr +i '{folder}' 2>/dev/null"):  # root ignores permission bits, but not this
+        pytest.skip("this file system has no immutable folders")
+    try:
+        one_line(edgebench("measure", TFLITE, "--out", folder / "run"), 2, "locked")
+    finally:
+        os.system(f"chattr -i '{folder}'")
+
+
+def test_a_full_disk_is_told_and_the_records_stay(edgebench: Edgebench, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.system(f"mount -t tmpfs -o size=600k tmpfs '{disk}' 2>/dev/null"):
+        pytest.skip("needs root, to mount a small file system")
+    try:
+        said = edgebench("measure", TFLITE, "--rounds", 1, "--min-seconds", 0, "--out", disk / "run")
+        assert said.status in (0, 1)
+        (disk / "fill").write_bytes(b"0" * 10)
+        with open(disk / "fill", "ab") as fill:
+            try:
+                while True:
+                    fill.write(b"0" * 4096)
+                    fill.flush()
+            except OSError:
+                pass
+        said = edgebench("measure", ONNX, "--rounds", 1, "--min-seconds", 0, "--out", disk / "run")
+        one_line(said, 3, "space")
+        (disk / "fill").unlink()
+        assert "tiny-float" in edgebench("report", disk / "run").out
+    finally:
+        os.system(f"umount '{disk}'")
+
+
+def test_a_missing_extra_is_told_with_what_to_type(
+    edgebench: Edgebench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sklearn.py").write_text("raise ImportError('hidden')")
+    monkeypatch.syspath_prepend(str(hidden))
+    monkeypatch.setattr("sys.modules", {k: v for k, v in __import__("sys").modules.items() if "sklearn" not in k})
+    one_line(edgebench("convert", TFLITE, "--data", "digits"), 3, "pip install 'edgebench[zoo]'")
