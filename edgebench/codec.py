@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -11,9 +10,13 @@ from pydantic import TypeAdapter
 T = TypeVar("T")
 
 
-@cache
+_ADAPTERS: dict[Any, TypeAdapter[Any]] = {}  # making one takes longer than using it
+
+
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
 
 
 def to_plain(value: object) -> Any:

@@ -309,7 +309,7 @@ def _url(where: Path | str) -> URL:
     except (ArgumentError, ValueError) as error:
         raise ConfigError("the store's URL can't be read; write postgresql://user@host/database") from error
     if backend not in ("sqlite", "postgresql") or (backend == "sqlite" and not url.database):
-        raise ConfigError(f"a store is a file or a postgresql:// URL, not {_readable(url)}")
+        raise ConfigError(f"a store is a file or postgresql://user@host/database, not {_readable(url)}")
     return url
 
 

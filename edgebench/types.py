@@ -481,16 +481,16 @@ class Split:
 class Evaluation:
     """Accuracy of one artifact on one device.
 
-    `metrics` need labels or targets; `divergence` from the baseline does not. `drop_pp` is baseline minus artifact of
+    `metrics` need labels or targets; `divergence` needs a baseline. `drop_pp` is baseline minus artifact of
     the task's first metric in percentage points, `drop_p_value` McNemar's.
     """
 
     task: Task | None
     n: int
     metrics: dict[str, Estimate]
-    baseline_metrics: dict[str, Estimate]
-    divergence: Divergence
-    split: Split
+    baseline_metrics: dict[str, Estimate] = field(default_factory=dict)
+    divergence: Divergence | None = None
+    split: Split = field(default_factory=Split)
     drop_pp: Estimate | None = None
     drop_p_value: float | None = None
     cautions: tuple[Caution, ...] = ()

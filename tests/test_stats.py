@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -187,3 +190,8 @@ def test_a_ratio_that_has_no_interval_is_refused(a, b):
 def _random_effects(random: np.random.Generator, shape: tuple[int, int, int]) -> np.ndarray:
     between = random.normal(0, 0.03, (*shape[:2], 1))
     return (4e6 * np.exp(between + random.normal(0, 0.03, shape))).astype(np.int64)
+
+
+def test_scipy_is_imported_only_when_an_interval_needs_it():
+    program = "import sys, edgebench.stats; sys.exit('scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from edgebench.cli import options, results
+from edgebench.errors import MissingError
 
 env_app = typer.Typer(no_args_is_help=True, help="Side environments for tools that can't share ours.")
 
@@ -35,7 +37,7 @@ def list_environments(as_json: options.Json = False) -> None:
     """List the side environments and whether each is made."""
     from edgebench import environments
 
-    found = environments.list_environments()
+    found = {name: _python_if_made(name) for name in environments.names()}
     if as_json:
         results.print_text(
             json.dumps([{"name": name, "python": str(python) if python else None} for name, python in found.items()])
@@ -43,3 +45,12 @@ def list_environments(as_json: options.Json = False) -> None:
         return
     for name, python in found.items():
         print(f"{name}: {python or f'not made; make it with: edgebench env make {name}'}")
+
+
+def _python_if_made(name: str) -> Path | None:
+    from edgebench import environments
+
+    try:
+        return environments.python_of(name)
+    except MissingError:
+        return None

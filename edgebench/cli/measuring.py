@@ -223,8 +223,8 @@ def _task(name: str | None) -> Task | None:
 
 
 def _preprocess(path: Path | None) -> Preprocess | None:
-    from edgebench.config import load
     from edgebench.types import Preprocess
+    from edgebench.yaml_files import load
 
     return load(path, Preprocess) if path else None
 

@@ -39,8 +39,8 @@ def bind(
 ) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
     """The inputs and outputs of a .tflite file, in the baseline's order.
 
-    `names` takes baseline names to the file's where they differ; `channels_last` are the baseline names whose NCHW became
-    NHWC in the file.
+    `names` takes baseline names to the file's where they differ; `channels_last` are the baseline names whose NCHW
+    became NHWC in the file.
 
     Raises:
         ModelError: the file lacks one of the baseline's outputs, or asks for an input that the baseline doesn't have.
@@ -76,7 +76,7 @@ def _bound(
             continue
         if len(tensor.shape) != len(spec.shape):
             raise ModelError(
-                f"{kind} '{spec.name}' has shape {list(spec.shape)} in the baseline and {list(tensor.shape)} in the file"
+                f"{kind} '{spec.name}' is {list(spec.shape)} in the baseline, {list(tensor.shape)} when converted"
             )
         permutation = CHANNELS_LAST if spec.name in channels_last else None
         layout = "NHWC" if permutation else spec.layout

@@ -19,10 +19,10 @@ _BIAS_LIMIT = 2**30
 
 
 class Batches(Sequence[dict[str, NDArray[Any]]]):
-    """Calibration samples as the file's inputs take them, one batch an item: views of the arrays where that is possible.
+    """Calibration samples as the file's inputs take them, one batch an item: views of the arrays where possible.
 
-    `calibration`: file tensor name -> (n, ...), cast to the dtype that `inputs` names. The last batch is filled up with the
-    last sample. The quantizer runs through this more than once.
+    `calibration`: file tensor name -> (n, ...), cast to the dtype that `inputs` names. The last batch is filled up
+    with the last sample. The quantizer runs through this more than once.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ def min_max(model: bytes, signature: str, recipe: Any, batches: Batches) -> Rang
 def percentile(model: bytes, signature: str, ranges: Ranges, batches: Batches, percent: float) -> Ranges:
     """`ranges` narrowed to the middle `percent` of each activation's values, (100 - percent) / 2 cut at each end.
 
-    A second run over the samples fills a histogram of 4096 bins for each tensor between its lowest and highest value, so
+    A second run over the samples fills a histogram of 4096 bins for each tensor between its lowest and highest value:
     memory does not grow with samples, and an end is exact to 1/4096 of the tensor's range.
     """
     wide = {name: (float(np.min(r["min"])), float(np.max(r["max"]))) for name, r in ranges.items() if r}
@@ -141,22 +141,22 @@ def _activations(model: bytes, signature: str, batches: Batches) -> Iterator[tup
 _CHANNEL_AXIS = {"CONV_2D": 0, "FULLY_CONNECTED": 0, "DEPTHWISE_CONV_2D": 3}
 
 
-def with_room_for_biases(model: bytes, ranges: Ranges, *, per_channel: bool) -> tuple[Ranges, int]:
-    """`ranges` with ranges for those kernels whose biases would not fit int32, and how many channels that are.
+def with_room_for_biases(model: bytes, ranges: Ranges, *, bits: int, per_channel: bool) -> tuple[Ranges, int]:
+    """`ranges` with ranges for those kernels whose biases would not fit int32, and how many channels these are.
 
-    A channel that training has killed has weights near 0, so a scale near 0, but may have a bias of several units: at that
-    scale int32 can't hold it and the quantizer would clip it to almost nothing.
+    A channel that training has killed has weights near 0, so a scale near 0, but may have a bias of several units: at
+    that scale int32 can't hold it, and the quantizer casts it to a wrong number. `bits` are the activations' 8 or 16.
     """
     from ai_edge_quantizer.utils import tfl_flatbuffer_utils as flatbuffers
 
     graph_model = flatbuffers.read_model(model)
-    widened = dict(ranges)
+    bounds: dict[str, NDArray[Any]] = {}
     channels = 0
     for graph in graph_model.subgraphs:
         for operator in graph.operators:
             code = graph_model.operatorCodes[operator.opcodeIndex].builtinCode
             axis = _CHANNEL_AXIS.get(flatbuffers.TFL_OP_CODE_TO_NAME.get(code, ""))
-            if axis is None or len(operator.inputs) < 3 or operator.inputs[2] < 0:
+            if axis is None or len(operator.inputs) < 3 or min(operator.inputs[:3]) < 0:
                 continue
             source, kernel, bias = (graph.tensors[index] for index in operator.inputs[:3])
             weights = flatbuffers.get_tensor_data(kernel, graph_model.buffers)
@@ -164,16 +164,21 @@ def with_room_for_biases(model: bytes, ranges: Ranges, *, per_channel: bool) -> 
             seen = ranges.get(flatbuffers.get_tensor_name(source))
             if weights is None or offsets is None or not seen:
                 continue
-            # int8 spreads the range, which always includes 0, over 255 steps.
-            input_scale = (max(float(np.max(seen["max"])), 0.0) - min(float(np.min(seen["min"])), 0.0)) / 255
-            others = tuple(i for i in range(weights.ndim) if i != axis) if per_channel else None
-            largest = np.max(np.abs(weights), axis=others, keepdims=True)
+            reduced = tuple(i for i in range(weights.ndim) if i != axis) if per_channel else None
+            name = flatbuffers.get_tensor_name(kernel)
+            largest = bounds.get(name, np.max(np.abs(weights), axis=reduced, keepdims=True))
             reached = np.abs(offsets).reshape([-1 if i == axis else 1 for i in range(weights.ndim)])
             if not per_channel:
                 reached = np.max(reached, keepdims=True)
-            needed = 127 * reached / (max(input_scale, 1e-9 / 255) * _BIAS_LIMIT)
-            channels += int(np.count_nonzero(needed > largest))
+            needed = 127 * reached / (_input_scale(seen, bits) * _BIAS_LIMIT)
             if np.any(needed > largest):
-                bound = np.maximum(largest, needed).astype(np.float32)
-                widened[flatbuffers.get_tensor_name(kernel)] = {"min": -bound, "max": bound}
-    return widened, channels
+                channels += int(np.count_nonzero(needed > largest))
+                bounds[name] = np.maximum(largest, needed).astype(np.float32)
+    return {**ranges, **{name: {"min": -bound, "max": bound} for name, bound in bounds.items()}}, channels
+
+
+def _input_scale(seen: dict[str, NDArray[Any]], bits: int) -> float:
+    """As the quantizer sets it: 8 bits spread a range that includes 0 over 255 steps, 16 bits are symmetric."""
+    low, high = min(float(np.min(seen["min"])), 0.0), max(float(np.max(seen["max"])), 0.0)
+    smallest = 1e-9
+    return max(high - low, smallest) / 255 if bits == 8 else max(high, -low, smallest) / 32767

@@ -12,6 +12,8 @@ from edgebench.converters.tflite_file import Operator, Subgraph, Tensor, TfliteF
 from edgebench.errors import ModelError
 from edgebench.types import Census, Format, Precision, Quantization, TensorSpec
 
+# They read a tensor's shape, not its values.
+_LOOK_ONLY = ("SHAPE", "RANK")
 # They change the type of a tensor, between what is computed and what goes in, comes out or is stored.
 _CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -27,12 +29,12 @@ _CALLS = ("WHILE", "IF", "CALL", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE", "STAB
 def read(path: Path) -> FileFacts:
     """The facts of a .tflite file, from its flatbuffer alone.
 
-    Precision is `full-int8` only where *every* operator computes in int8 or uint8. QUANTIZE and DEQUANTIZE at float inputs
-    and outputs are allowed, and so are operators that touch no float and no 8-bit data: the int32, int64 and bool arithmetic on
-    shapes, indices and ids. One operator in float, even a RESHAPE, makes the file `mixed`; `float_ops` names it. Files
-    without int8 or int16 activations are named after how most of their weights are held: int8 read by the operator itself
-    is `dynamic-int8` (it quantizes its float inputs as it runs), int8 behind DEQUANTIZE is `weight-only-int8`, float16
-    behind DEQUANTIZE is `fp16`.
+    Precision is `full-int8` only where *every* operator computes in int8 or uint8. QUANTIZE and DEQUANTIZE at float
+    inputs and outputs are allowed, and so are operators that touch no float and no 8-bit data: the int32, int64 and bool
+    arithmetic on shapes, indices and ids. One operator in float, even a RESHAPE, makes the file `mixed`; `float_ops`
+    names it. Files without int8 or int16 activations are named after how most of their weights are held: int8 read by
+    the operator itself is `dynamic-int8` (it quantizes its float inputs as it runs), int8 behind DEQUANTIZE is
+    `weight-only-int8`, float16 behind DEQUANTIZE is `fp16`.
 
     Raises:
         ModelError: the file is absent, truncated, damaged or no .tflite file.
@@ -72,7 +74,7 @@ def computes_in(operator: Operator, graph: Subgraph) -> str:
     if operator.name in _CONVERSIONS:
         quantized = outputs if operator.name == "QUANTIZE" else inputs
         return quantized[0].dtype if quantized else "unknown"
-    activations = {tensor.dtype for tensor in inputs if not tensor.constant_bytes}
+    activations = {tensor.dtype for tensor in inputs if not tensor.constant_bytes and operator.name not in _LOOK_ONLY}
     activations |= {tensor.dtype for tensor in outputs}
     weights = {tensor.dtype for tensor in inputs if tensor.constant_bytes and tensor.scales}
     for dtype in _FLOATS:
@@ -85,7 +87,7 @@ def computes_in(operator: Operator, graph: Subgraph) -> str:
     for dtype in ("int8", "uint8"):
         if dtype in activations:
             return dtype
-    return min(activations, default="unknown")
+    return next((dtype for dtype in ("int32", "int64") if dtype in activations), min(activations, default="unknown"))
 
 
 def _census(file: TfliteFile, ops: tuple[OpFacts, ...]) -> Census:
@@ -131,7 +133,7 @@ def _precision(computed: set[str], weights: list[Tensor]) -> Precision:
 
 
 def _weights(file: TfliteFile) -> list[Tensor]:
-    """The constants that are learnt, each once: floats, and integers with a scale. The others are shapes and indices."""
+    """The constants that are learnt, each once: floats, and integers with a scale. Others are shapes and indices."""
     distinct = {
         tensor.buffer: tensor
         for graph in file.subgraphs
@@ -142,7 +144,7 @@ def _weights(file: TfliteFile) -> list[Tensor]:
 
 
 def _macs(file: TfliteFile) -> int | None:
-    """Multiply-accumulates of one run of the main subgraph; None where a shape is open or another subgraph is called."""
+    """Multiply-accumulates of one run of the main subgraph; None where a shape is open or a subgraph is called."""
     graph = file.main
     total = 0
     for operator in graph.operators:

@@ -24,7 +24,7 @@ class OpFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFacts:
-    """A converted file as it is. `files` are absolute, the model first, then its external data; `size_bytes` counts all.
+    """A converted file as it is. `files` are absolute, the model first, then external data; `size_bytes` counts all.
 
     `batch` is the length of the inputs' first axis where all agree; None where it is open or they differ.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,8 @@ _TOOL = "ai-edge-quantizer"
 def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArray[Any]] | None, out: Path) -> Quantized:
     """Write `out`, the file quantized as the recipe says.
 
-    `calibration`: file tensor name -> float array (n, ...) in the file's axis order. Integer inputs stay as they are. Costs
-    one float run of the file for each sample (two with percentile); memory does not grow with the samples.
+    `calibration`: file tensor name -> float array (n, ...) in the file's axis order. Integer inputs stay as they are.
+    Costs one float run of the file for each sample (two with percentile); memory does not grow with the samples.
 
     Raises:
         RefusedError: the recipe asks for what the quantizer can't do, or keeps operators that the file does not have.
@@ -144,7 +143,7 @@ def _ranges(
         raise DataError(f"recipe '{recipe.name}' needs calibration samples; name data with --calibration or --data")
     if len(file.signatures) != 1:
         raise RefusedError(
-            f"the float file has {len(file.signatures)} signatures; calibration runs a file with one: convert the model again"
+            f"the float file has {len(file.signatures)} signatures; calibration runs a file with one; convert it again"
         )
     signature = file.signatures[0].key
     batches = calibrate_tflite.Batches(
@@ -155,15 +154,16 @@ def _ranges(
     ranges = calibrate_tflite.min_max(model, signature, manager, batches)
     if recipe.calibration.method == "percentile":
         ranges = calibrate_tflite.percentile(model, signature, ranges, batches, recipe.calibration.percentile)
-    if recipe.scheme is not Scheme.INT8:
-        return ranges, ()
     ranges, widened = calibrate_tflite.with_room_for_biases(
-        model, ranges, per_channel=recipe.granularity == "per-channel"
+        model,
+        ranges,
+        bits=8 if recipe.scheme is Scheme.INT8 else 16,
+        per_channel=recipe.granularity == "per-channel",
     )
     if not widened:
         return ranges, ()
     message = (
-        f"{widened} channels have weights so near 0 that their bias would not fit int32; their weights' scale was widened "
-        "to hold it. Such channels are dead: pruning them makes the model smaller"
+        f"{widened} channels have weights so near 0 that their bias would not fit int32; their weights' scale was "
+        "widened to hold it. Such channels are dead: pruning them makes the model smaller"
     )
     return ranges, (Caution(code="dead-channels", message=message),)

@@ -51,7 +51,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """`name` is the builtin's or the custom op's own; `inputs` and `outputs` index the subgraph's tensors, -1 is left out."""
+    """`name` is the builtin's or the custom op's own; `inputs` and `outputs` index the subgraph's tensors, -1 is none."""
 
     name: str
     version: int
@@ -174,7 +174,7 @@ class _Reader:
         return (value or b"").decode()
 
     def _constant_bytes(self, buffer: Any) -> int:
-        """The length of a buffer; 0 is none. Quantizers put weights behind the flatbuffer: an offset above 1 and a size."""
+        """The length of a buffer; 0 is none. Quantizers put weights behind the flatbuffer, at an offset above 1."""
         if buffer.Offset() > 1:
             start, length = buffer.Offset(), buffer.Size()
         else:

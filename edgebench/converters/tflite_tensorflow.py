@@ -51,8 +51,8 @@ def quantize(
 ) -> tuple[Quantized, tuple[Binding, ...], tuple[Binding, ...]]:
     """Write `out` with TensorFlow's own quantizer, for recipes with `route: tensorflow`; and its inputs and outputs.
 
-    `calibration`: baseline input name -> array (n, ...) in the baseline's axis order. TensorFlow calibrates by min-max only
-    and quantizes weights per channel.
+    `calibration`: baseline input name -> array (n, ...) in the baseline's axis order. TensorFlow calibrates by min-max
+    only and quantizes weights per channel.
 
     Raises:
         RefusedError: TensorFlow's quantizer can't do what the recipe asks for.
@@ -117,11 +117,12 @@ def _settings(tf: Any, recipe: Recipe) -> dict[str, Any]:
 
 def _representative(baseline: Baseline, recipe: Recipe, calibration: dict[str, NDArray[Any]], batch: int | None) -> Any:
     """A generator function of one calibration batch after another, by signature name, as the converter wants it."""
+    signature = _signature_names(baseline)
     names = [spec.name for spec in baseline.inputs]
     lacking = [name for name in names if not len(calibration.get(name, ()))]
     if lacking:
         raise DataError(
-            f"recipe '{recipe.name}' needs calibration samples for input {', '.join(lacking)}; name data with --calibration"
+            f"recipe '{recipe.name}' needs calibration samples for input {', '.join(lacking)}; add --calibration DATA"
         )
     size = batch or 1
     n = min(len(calibration[name]) for name in names)
@@ -130,7 +131,7 @@ def _representative(baseline: Baseline, recipe: Recipe, calibration: dict[str, N
         for start in range(0, n, size):
             rows = [min(row, n - 1) for row in range(start, start + size)]  # the last sample fills the last batch
             yield {
-                spec.name: np.ascontiguousarray(calibration[spec.name][rows], dtype=spec.dtype)
+                signature[spec.name]: np.ascontiguousarray(calibration[spec.name][rows], dtype=spec.dtype)
                 for spec in baseline.inputs
             }
 
@@ -183,6 +184,6 @@ def _save_at(tf: Any, baseline: Baseline, source: Path, shapes: dict[str, tuple[
 
 
 def _signature_names(baseline: Baseline) -> dict[str, str]:
-    """Baseline name -> the SavedModel signature's: TensorFlow writes its inputs' names as identifiers, outputs' as they are."""
+    """Baseline name -> the signature's: TensorFlow writes inputs' names as identifiers, outputs' as they are."""
     names = {spec.name: spec.name for spec in baseline.outputs}
     return {**names, **{spec.name: re.sub(r"\W", "_", spec.name) for spec in baseline.inputs}}

@@ -1,4 +1,4 @@
-"""A float .tflite baseline as it is."""
+"""A float .tflite baseline as it is, its open batch closed where that is asked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgebench.types import Baseline, Precision
 
 
 def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -> Exported:
-    """Copy the baseline's file to `out`; only its own batch can be had.
+    """Copy the baseline's file to `out`; an open batch can be fixed at 1, the size that its shapes are written for.
 
     Raises:
         RefusedError: the file is quantized already, or has another batch.
@@ -26,12 +26,33 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
             f"{source.name} is {facts.census.precision} already: a .tflite baseline must be float. "
             f"Convert the model that it was made from, or measure the file as it is: edgebench measure {source.name}"
         )
-    if facts.batch != batch:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if facts.batch == batch:
+        shutil.copyfile(source, out)
+        route = "copy"
+    elif facts.batch is None and batch == 1:
+        _close_batch(source, out)
+        route = "copy at batch 1"
+    else:
         own, wanted = ("open" if size is None else str(size) for size in (facts.batch, batch))
         raise RefusedError(
             f"{source.name} has batch {own}, not {wanted}: a .tflite file keeps the batch that it was made with"
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, out)
     inputs, outputs = bind(out, baseline)
-    return Exported(path=out.absolute(), inputs=inputs, outputs=outputs, route="copy", tool_versions={})
+    return Exported(path=out.absolute(), inputs=inputs, outputs=outputs, route=route, tool_versions={})
+
+
+def _close_batch(source: Path, out: Path) -> None:
+    """Write the file without shape signatures: what remains are the shapes for a batch of 1."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromPackedBuf(source.read_bytes(), 0)
+    if any(buffer.offset > 1 for buffer in model.buffers):
+        raise RefusedError(f"{source.name} keeps its weights behind the model: its open batch can't be fixed here")
+    for graph in model.subgraphs:
+        for tensor in graph.tensors:
+            tensor.shapeSignature = None
+    builder = flatbuffers.Builder(source.stat().st_size)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    out.write_bytes(builder.Output())

@@ -21,8 +21,8 @@ _TOOLS = ("litert-torch", "torch")
 def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -> Exported:
     """Write `out` from the baseline's .pt2 snapshot, traced again at `batch` (None: open).
 
-    NCHW inputs and, beside them, 4-d outputs become NHWC; the bindings carry the permutation. 64-bit integer inputs become
-    int32. Costs a few seconds for a mobile net and holds the model about four times in memory.
+    NCHW inputs and, beside them, 4-d outputs become NHWC; the bindings carry the permutation. 64-bit integer inputs
+    become int32. Costs a few seconds for a mobile net and holds the model about four times in memory.
 
     Raises:
         RefusedError: the snapshot's batch is fixed at another number, or litert-torch can't keep it open.
@@ -63,7 +63,7 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
 def _by_name(
     program: torch.export.ExportedProgram, baseline: Baseline, last_in: set[str], last_out: set[str]
 ) -> torch.nn.Module:
-    """The program from keyword arguments to a dict, both by baseline name: litert-torch makes these the file's names."""
+    """The program from keyword arguments to a dict, both by baseline name, which become the file's names."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -73,7 +73,7 @@ def _by_name(
     wanted = [spec.name for spec in baseline.inputs]
     if set(names) != set(wanted):
         raise ModelError(
-            f"the snapshot takes {', '.join(names)} where the baseline says {', '.join(wanted)}; make the snapshot again"
+            f"the snapshot takes {', '.join(names)} where the baseline says {', '.join(wanted)}; make it again"
         )
     inner = program.module()
 
@@ -95,7 +95,7 @@ def _by_name(
 
 
 def _named_outputs(result: object, baseline: Baseline) -> dict[str, torch.Tensor]:
-    """The tensors of forward()'s result by baseline name: dict keys, `output_0` ... of a tuple, `output` of a tensor."""
+    """The tensors of forward()'s result by baseline name: dict keys, `output_0` ... of a tuple, else `output`."""
     from torch.utils import _pytree as pytree
 
     leaves = [(path, leaf) for path, leaf in pytree.tree_flatten_with_path(result)[0] if leaf is not None]
@@ -109,7 +109,7 @@ def _named_outputs(result: object, baseline: Baseline) -> dict[str, torch.Tensor
         named["_".join(["output", *parts] if in_sequence else parts)] = leaf
     if set(named) != set(wanted):
         raise ModelError(
-            f"the snapshot gives {', '.join(named)} where the baseline says {', '.join(wanted)}; make the snapshot again"
+            f"the snapshot gives {', '.join(named)} where the baseline says {', '.join(wanted)}; make it again"
         )
     return named
 

@@ -46,6 +46,8 @@ class DataRequest:
             raise DataError(f"calibration samples: {self.calibration_samples}; at least 1 is needed, or 0 for none")
         if self.evaluation_samples is not None and self.evaluation_samples < 1:
             raise DataError(f"evaluation samples: {self.evaluation_samples}; at least 1 is needed")
+        if self.seed < 0:
+            raise DataError(f"seed: {self.seed}; it must be 0 or more")
 
 
 def prepare(source: str | None, baseline: Baseline, run_folder: Path, request: DataRequest) -> PreparedData:
@@ -83,8 +85,7 @@ def prepare(source: str | None, baseline: Baseline, run_folder: Path, request: D
         )
 
 
-def fit(data: Dataset, baseline: Baseline, preprocess: Preprocess | None, task: Task | None) -> Fitted:
-    """The data set in the model's terms; raises DataError when it can't be."""
+def _fit(data: Dataset, baseline: Baseline, preprocess: Preprocess | None, task: Task | None) -> Fitted:
     if isinstance(data, ImageData):
         return fit_images(data, baseline, preprocess, task)
     fitted = fit_arrays(data, baseline, task)
@@ -116,8 +117,8 @@ def _open(source: str, baseline: Baseline, request: DataRequest, wanted: Wanted)
     if request.calibration_source is not None:
         other = open_source(request.calibration_source, wanted)
         calibration = other.calibration or other.evaluation
-    evaluation = fit(pools.evaluation, baseline, request.preprocess, request.task)
-    return evaluation, None if calibration is None else fit(calibration, baseline, request.preprocess, request.task)
+    evaluation = _fit(pools.evaluation, baseline, request.preprocess, request.task)
+    return evaluation, None if calibration is None else _fit(calibration, baseline, request.preprocess, request.task)
 
 
 def _choose(evaluation: Fitted, calibration: Fitted | None, request: DataRequest) -> tuple[list[int], list[int]]:

@@ -1,0 +1,1 @@
+"""Devices: the seam that drivers implement, the host, the inventory and who holds what."""

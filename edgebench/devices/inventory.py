@@ -8,11 +8,12 @@ from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from edgebench import catalogue_files, config
+from edgebench import catalogue_files
 from edgebench.devices.host import Host
 from edgebench.devices.protocol import Device
 from edgebench.errors import ConfigError, InputError, MissingError
 from edgebench.types import DeviceSpec
+from edgebench.yaml_files import load
 
 Driver = Callable[[DeviceSpec], Device]
 
@@ -46,12 +47,22 @@ def open_device(name: str) -> Device:
         ConfigError: its file is wrong.
         MissingError: its driver's package can't be imported.
     """
+    path = _find(name)
+    spec = _read(path)
+    return _driver(spec, path)(spec)
+
+
+def check(name: str) -> None:
+    """Raise what `open_device` would raise for a name that the inventory does not have, or whose file is wrong."""
+    _read(_find(name))
+
+
+def _find(name: str) -> Path:
     files = _files()
     if name not in files:
         hint = _hint(name, files)
         raise InputError(f"there is no device '{name}'; {hint}; add one as devices/{name}.yaml")
-    spec = _read(files[name])
-    return _driver(spec, files[name])(spec)
+    return files[name]
 
 
 def _files() -> dict[str, Path]:
@@ -63,7 +74,7 @@ def _files() -> dict[str, Path]:
 
 
 def _read(path: Path) -> DeviceSpec:
-    said = config.load(path, _DeviceFile)
+    said = load(path, _DeviceFile)
     return DeviceSpec(name=path.stem, driver=said.driver, address=said.address, description=said.description)
 
 

@@ -36,9 +36,9 @@ def python_with(runtime: str) -> str:
         return sys.executable
     if runtime != "tflite-runtime":
         raise MissingError(f"{runtime} does not start in {sys.executable}; install it again: pip install -U edgebench")
-    from edgebench import environments
+    from edgebench.environments import python_of
 
-    python = str(environments.python_of("tflite-runtime"))
+    python = str(python_of("tflite-runtime"))
     if not _works(python, runtime):
         raise MissingError(f"tflite-runtime does not run in {python}; make it anew: edgebench env make tflite-runtime")
     return python

@@ -1,0 +1,1 @@
+"""What a file answers and how fast: feeding it, running it, and judging both."""

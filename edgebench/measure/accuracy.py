@@ -21,7 +21,7 @@ def evaluate(
     outputs: Outputs,
     raw_outputs: Outputs,
     artifact_outputs: tuple[Binding, ...],
-    baseline_outputs: Outputs,
+    baseline_outputs: Outputs | None,
     float_outputs: Outputs | None,
     host_outputs: Outputs | None,
     labels: Array | None,
@@ -33,7 +33,8 @@ def evaluate(
     `outputs`, `baseline_outputs`, `float_outputs` (the float file of the same format) and `host_outputs` (the same file
     on the host) are the baseline's outputs by name, float32, samples on axis 0; `raw_outputs` are the file's own
     tensors by file name. `float_outputs` is None for the float file itself: all of its error is then conversion.
-    `host_outputs` is None where the device is the host. `classes` helps to find the output of class scores among
+    `host_outputs` is None where the device is the host. `baseline_outputs` is None for a file that came without a
+    baseline: then only metrics against the truth are known. `classes` helps to find the output of class scores among
     several.
 
     Without a task, labels or one output of shape (n, classes) mean classification, and a caution says that this was
@@ -44,9 +45,10 @@ def evaluate(
         DataError: labels or targets do not fit the outputs.
         MissingError: the task needs an extra that is not installed.
     """
-    n = _sample_count(baseline_outputs)
+    reference = outputs if baseline_outputs is None else baseline_outputs
+    n = _sample_count(reference)
     context = Context(
-        baseline_outputs=baseline_outputs,
+        baseline_outputs=reference,
         truth=Truth(labels=labels, targets=targets),
         classes=classes,
         layouts={binding.baseline: _baseline_layout(binding) for binding in artifact_outputs},
@@ -59,12 +61,15 @@ def evaluate(
     if measure is not None:
         cautions += measure.cautions
     cautions += output_cautions.inspect(raw_outputs, artifact_outputs, n)
+    metrics = measure.metrics(outputs) if measure else {}
+    if baseline_outputs is None:
+        return Evaluation(task=task, n=n, metrics=metrics, cautions=tuple(cautions))
     divergence = _diverge(measure, baseline_outputs, outputs)
     drop = measure.drop(outputs) if measure else None
     return Evaluation(
         task=task,
         n=n,
-        metrics=measure.metrics(outputs) if measure else {},
+        metrics=metrics,
         baseline_metrics=measure.metrics(baseline_outputs) if measure else {},
         divergence=divergence,
         split=_split(measure, divergence, outputs, baseline_outputs, float_outputs, host_outputs),

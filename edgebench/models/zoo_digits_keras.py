@@ -43,7 +43,9 @@ def build() -> Any:
 def _block(x: Any, filters: int) -> Any:
     from keras import layers
 
-    return layers.ReLU()(layers.BatchNormalization()(layers.Conv2D(filters, 3, padding="same", use_bias=False)(x)))
+    x = layers.Conv2D(filters, 3, padding="same", use_bias=False)(x)
+    x = layers.BatchNormalization(momentum=0.9)(x)  # Keras' 0.99 needs more steps than this training has
+    return layers.ReLU()(x)
 
 
 def _train(model: Any, log: Callable[[str], None]) -> None:

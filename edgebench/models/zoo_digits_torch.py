@@ -69,7 +69,7 @@ def _train(module: Any, log: Callable[[str], None]) -> None:
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
     module.train()
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # so small a network is slower on more; and the result does not depend on the machine
+    torch.set_num_threads(1)  # so small a network is slower on more, and sums are added in one order on any machine
     for epoch in range(EPOCHS):
         total = 0.0
         for rows in _batches(len(y), generator):

@@ -19,6 +19,7 @@ class EvaluationSet:
     samples: Samples
     sha256: str
     task: Task | None
+    classes: int | None
     baseline_outputs: dict[str, Array] | None
 
     @classmethod
@@ -28,6 +29,7 @@ class EvaluationSet:
             samples=open_samples(root, data.evaluation),
             sha256=data.evaluation.sha256,
             task=data.task,
+            classes=len(data.classes) or None,
             baseline_outputs=baseline_outputs,
         )
 

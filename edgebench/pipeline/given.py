@@ -40,7 +40,7 @@ def measure_files(
         InputError, MissingError: a file, the data or a device is wrong as a whole; a cell's failure is its record.
     """
     for name in axes.devices:
-        inventory.find(name)
+        inventory.check(name)
     with (
         RunFolder.open(out) as run,
         Worker(run.logs / "data.log") as worker,

@@ -58,14 +58,13 @@ class MeasureStage:
             environment = fingerprint(device)
             evaluations = self._evaluate_all(device, ready, environment)
             deployed = [item for item in ready if item.cell.id in evaluations]
-            errors = self._measure_interleaved(device, deployed)
+            outcomes = self._measure_interleaved(device, deployed)
             for item in deployed:
-                if error := errors.get(item.cell.id):
-                    record = item.cell.ended("measure", error, environment, item.artifact)
+                outcome = outcomes.get(item.cell.id)
+                if isinstance(outcome, StageError):
+                    record = item.cell.ended("measure", outcome, environment, item.artifact)
                 else:
-                    evaluation = evaluations[item.cell.id]
-                    measurement = self._measurement(item.cell, device)
-                    record = item.cell.done(item.artifact, measurement, evaluation, environment)
+                    record = item.cell.done(item.artifact, outcome, evaluations[item.cell.id], environment)
                 self._run.store.add(record)
 
     def _evaluate_all(
@@ -80,48 +79,48 @@ class MeasureStage:
                 evaluations[item.cell.id] = self._evaluate(device, item)
             except EdgebenchError as error:
                 self._run.store.add(item.cell.ended("evaluate", costing_one_cell(error), environment, item.artifact))
-                self._reporter.step(f"{describe(item.cell)} failed: {error}")
+                self._reporter.step(f"{describe(item.cell)}: {error}")
                 continue
             self._reporter.step("")
         return evaluations
 
-    def _measure_interleaved(self, device: Device, ready: Sequence[Ready]) -> dict[str, StageError]:
-        """Every cell's rounds, into the store; the errors of the cells that failed.
+    def _measure_interleaved(self, device: Device, ready: Sequence[Ready]) -> dict[str, Measurement | StageError]:
+        """What came of each cell that has a plan, its rounds kept in the store one by one.
 
         Each round takes all cells in a new seeded order, so that drift hits all alike. A cell that fails drops out of
         the later rounds, and rounds that the store has are not repeated.
         """
-        plans = {item.cell.id: item.cell.plan for item in ready if item.cell.plan}
-        todo = [
-            (index, item, plan)
-            for index in range(max((plan.rounds for plan in plans.values()), default=0))
-            for item, plan in _shuffled(ready, index)
-            if index < plan.rounds
-        ]
-        if not todo:
+        measuring = [(item, item.cell.plan) for item in ready if item.cell.plan]
+        if not measuring:
             return {}
-        self._reporter.phase(f"Measuring on {device.spec.name}", len(todo))
-        measured = {cell: {round_.index for round_ in self._run.store.rounds(cell)} for cell in plans}
+        self._reporter.phase(f"Measuring on {device.spec.name}", sum(plan.rounds for _, plan in measuring))
         deployments: dict[str, session.Deployment] = {}
         errors: dict[str, StageError] = {}
-        for index, item, plan in todo:
-            cell = item.cell
-            text = ""
-            if cell.id not in errors and index not in measured[cell.id]:
-                self._reporter.detail(f"round {index + 1}: {describe(cell)}")
-                try:
-                    if cell.id not in deployments:
-                        deployments[cell.id] = session.deploy(device, item.artifact, self._run.path, cell.target)
-                    inputs = feed.encode(item.evaluation_set.one_batch(cell.batch or 1), item.artifact.inputs)
-                    self._run.store.add_round(cell.id, session.measure_round(deployments[cell.id], plan, index, inputs))
-                except EdgebenchError as error:
-                    errors[cell.id] = costing_one_cell(error)
-                    text = f"{describe(cell)} failed: {error}"
-            self._reporter.step(text)
-        return errors
+        for index in range(max(plan.rounds for _, plan in measuring)):
+            for item, plan in _shuffled(measuring, index):
+                if index < plan.rounds and item.cell.id not in errors:
+                    try:
+                        if item.cell.id not in deployments:
+                            deployments[item.cell.id] = session.deploy(
+                                device, item.artifact, self._run.path, item.cell.target
+                            )
+                        self._measure_once(deployments[item.cell.id], item, plan, index)
+                    except EdgebenchError as error:
+                        errors[item.cell.id] = costing_one_cell(error)
+                        self._reporter.step(f"{describe(item.cell)}: {error}")
+        return errors | {
+            id: Measurement(rounds=self._run.store.rounds(id), origin=device.origin, cautions=deployment.cautions)
+            for id, deployment in deployments.items()
+            if id not in errors
+        }
 
-    def _measurement(self, cell: Cell, device: Device) -> Measurement | None:
-        return Measurement(rounds=self._run.store.rounds(cell.id), origin=device.origin) if cell.plan else None
+    def _measure_once(self, deployment: session.Deployment, item: Ready, plan: Plan, index: int) -> None:
+        cell = item.cell
+        if all(round_.index != index for round_ in self._run.store.rounds(cell.id)):
+            self._reporter.detail(f"round {index + 1}: {describe(cell)}")
+            inputs = feed.encode(item.evaluation_set.one_batch(cell.batch or 1), item.artifact.inputs)
+            self._run.store.add_round(cell.id, session.measure_round(deployment, plan, index, inputs))
+        self._reporter.step("")
 
     def _evaluate(self, device: Device, item: Ready) -> Evaluation:
         artifact, known = item.artifact, item.evaluation_set
@@ -141,6 +140,7 @@ class MeasureStage:
             host_outputs=host_outputs,
             labels=known.samples.labels,
             targets=known.samples.targets,
+            classes=known.classes,
         )
 
     def _answers(self, device: Device, artifact: Artifact, target: Target, known: EvaluationSet) -> dict[str, Array]:
@@ -167,8 +167,7 @@ def _answers_file(device: Device, artifact: Artifact, target: Target, known: Eva
     return f"{artifact.sha256[:16]}-{known.sha256[:16]}-{device.spec.name}-{target.runtime}.npz"
 
 
-def _shuffled(ready: Sequence[Ready], index: int) -> list[tuple[Ready, Plan]]:
-    order = [(item, item.cell.plan) for item in ready if item.cell.plan]
-    seed = min((plan.seed for _, plan in order), default=0)
-    random.Random(f"{seed}/{index}").shuffle(order)
+def _shuffled(measuring: Sequence[tuple[Ready, Plan]], index: int) -> list[tuple[Ready, Plan]]:
+    order = list(measuring)
+    random.Random(f"{order[0][1].seed}/{index}").shuffle(order)
     return order

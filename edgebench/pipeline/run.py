@@ -36,7 +36,7 @@ def convert_and_measure(
         InputError, MissingError: the model, the data or a device is wrong as a whole; a cell's failure is its record.
     """
     for name in matrix.axes.devices:
-        inventory.find(name)
+        inventory.check(name)
     with (
         RunFolder.open(out) as run,
         Worker(run.logs / "conversion.log") as worker,
@@ -98,7 +98,7 @@ def _build_all(
         except StageError as error:
             for cell in cells:
                 run.store.add(cell.ended(step, error, environment, artifact))
-            reporter.step(f"{recipe.name}: {step} failed: {error}")
+            reporter.step(f"{recipe.name} ({step}): {error}")
             continue
         ready += [
             Ready(cell=cell, artifact=artifact, evaluation_set=evaluation_set, float_artifact=float_artifact)

@@ -63,7 +63,7 @@ def pareto_chart(name: str, front: Front, labels: Sequence[str], cost: Axis, qua
 
 
 def rounds_chart(name: str, label: str, rounds: Sequence[Round]) -> str:
-    """Latencies in ms of each round, in the order they were taken, beside a box of quartiles with 1 and 99 % whiskers."""
+    """Latencies in ms of each round, in the order taken, beside a box of quartiles with 1 % and 99 % whiskers."""
     with _figure(3.1, 2.1) as figure:
         axes = _axes(figure, "round", "ms")
         for place, round_ in enumerate(rounds):

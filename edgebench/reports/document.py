@@ -67,16 +67,18 @@ def _evaluation(evaluation: Evaluation) -> dict[str, Any]:
         "baseline_metrics": {name: to_plain(estimate) for name, estimate in evaluation.baseline_metrics.items()},
         "drop_pp": to_plain(evaluation.drop_pp),
         "drop_p_value": evaluation.drop_p_value,
-        **_divergence(evaluation.divergence),
+        **(_divergence(evaluation.divergence) or dict.fromkeys(("agreement", "agreement_clear", "outputs"))),
         "split": {
-            "conversion": _divergence(split.conversion) if split.conversion else None,
-            "quantization": _divergence(split.quantization) if split.quantization else None,
-            "device": _divergence(split.device) if split.device else None,
+            "conversion": _divergence(split.conversion),
+            "quantization": _divergence(split.quantization),
+            "device": _divergence(split.device),
         },
     }
 
 
-def _divergence(divergence: Divergence) -> dict[str, Any]:
+def _divergence(divergence: Divergence | None) -> dict[str, Any] | None:
+    if divergence is None:
+        return None
     return {
         "agreement": to_plain(divergence.agreement),
         "agreement_clear": to_plain(divergence.agreement_clear),

@@ -157,8 +157,9 @@ def _percentile(latency: Latency, name: str) -> Estimate:
 def _times(ratio: Estimate | None) -> str:
     if ratio is None:
         return notation.MISSING
+    value, _, half_width = notation.with_half_width(ratio).partition(" ")
     is_reference = ratio.low == ratio.high
-    return f"{notation.number(ratio.value) if is_reference else notation.with_half_width(ratio)}×"
+    return f"{value}×" if is_reference else f"{value}× {half_width}"
 
 
 def _accuracy(rows: Sequence[Row]) -> Column:

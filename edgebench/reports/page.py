@@ -9,7 +9,7 @@ from edgebench.reports import grid, pareto
 from edgebench.reports.notation import MISSING, decibels, megabytes, number, one_line
 from edgebench.reports.summary import Row, worst_sqnr_db
 from edgebench.store import RunInfo
-from edgebench.types import Artifact, Divergence, Origin, Precision, SliceError, Status
+from edgebench.types import Artifact, Divergence, Origin, OutputError, Precision, Split, Status
 
 # A bar is full at 0 dB, where the error is as strong as the signal, and empty from here, where float32 rounding lies.
 _NO_ERROR_DB = 120.0
@@ -27,14 +27,13 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of the results. `outcome` replaces the figures of a cell that has none; `codes` are its cautions'."""
+    """A row of the results. `outcome` is why a cell has no figures, `origin` said only when not measured."""
 
     names: tuple[str, ...]
     figures: tuple[str, ...]
     outcome: str
     verdict: str
-    is_simulated: bool
-    is_ok: bool
+    origin: str
     codes: tuple[str, ...]
 
 
@@ -106,40 +105,39 @@ def lines(rows: Sequence[Row], columns: Sequence[grid.Column]) -> Iterator[Line]
             figures=figures if has_figures else (),
             outcome="" if row.is_ok else grid.outcome(row),
             verdict=row.trust.verdict.value if row.trust and row.is_ok else row.record.status.value,
-            is_simulated=row.origin not in (None, Origin.MEASURED),
-            is_ok=row.is_ok,
+            origin="" if row.origin in (None, Origin.MEASURED) else str(row.origin),
             codes=tuple(dict.fromkeys(one_line(caution.code) for caution in row.cautions)),
         )
 
 
 def splits(rows: Sequence[Row]) -> Iterator[tuple[str, tuple[Share, ...]]]:
-    """For each evaluated row: the errors of conversion, quantization and device, each of the worst output."""
+    """For each row that knows them: the errors of conversion, quantization and device, each of the worst output."""
     for label, row in zip(grid.labels(rows), rows, strict=True):
-        if row.record.evaluation:
-            split = row.record.evaluation.split
-            found = [_sqnr(part) for part in (split.conversion, split.quantization, split.device)]
+        split = row.record.evaluation.split if row.record.evaluation else Split()
+        found = [_sqnr(part) for part in (split.conversion, split.quantization, split.device)]
+        if any(sqnr_db is not None for sqnr_db in found):
             known = [sqnr_db for sqnr_db in found if sqnr_db is not None and sqnr_db < _NO_ERROR_DB]
             worst = min(known, default=None)
             yield label, tuple(_share(sqnr_db, worst) for sqnr_db in found)
 
 
 def outputs(rows: Sequence[Row]) -> Iterator[OutputTable]:
-    """For each evaluated row, its outputs' errors against the baseline."""
+    """For each row that has a baseline, its outputs' errors against it."""
     for label, row in zip(grid.labels(rows), rows, strict=True):
-        if row.record.evaluation:
-            lines = tuple(
-                (
-                    one_line(name),
-                    decibels(output.sqnr_db),
-                    f"{output.cosine:.6f}",
-                    number(output.max_abs_error),
-                    number(output.mean_abs_error),
-                    ", ".join(_slice(part) for part in sorted(output.slices, key=_sqnr_of_slice)[:_WORST_SLICES])
-                    or MISSING,
-                )
-                for name, output in row.record.evaluation.divergence.outputs.items()
-            )
-            yield OutputTable(label, lines)
+        if row.divergence:
+            yield OutputTable(label, tuple(_output(name, error) for name, error in row.divergence.outputs.items()))
+
+
+def _output(name: str, error: OutputError) -> tuple[str, ...]:
+    worst = sorted(error.slices, key=lambda part: part.sqnr_db)[:_WORST_SLICES]
+    return (
+        one_line(name),
+        decibels(error.sqnr_db),
+        f"{error.cosine:.6f}",
+        number(error.max_abs_error),
+        number(error.mean_abs_error),
+        ", ".join(f"[{part.index}] {decibels(part.sqnr_db)} dB" for part in worst) or MISSING,
+    )
 
 
 def files(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
@@ -190,14 +188,6 @@ def _share(sqnr_db: float | None, worst_db: float | None) -> Share:
     percent = 100 * min(1.0, max(0.0, 1 - sqnr_db / _NO_ERROR_DB))
     text = "equal" if sqnr_db == float("inf") else f"{decibels(sqnr_db)} dB"
     return Share(text, round(percent, 1), sqnr_db == worst_db)
-
-
-def _slice(part: SliceError) -> str:
-    return f"[{part.index}] {decibels(part.sqnr_db)} dB"
-
-
-def _sqnr_of_slice(part: SliceError) -> float:
-    return part.sqnr_db
 
 
 def _made_by(artifact: Artifact) -> str:

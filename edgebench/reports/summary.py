@@ -82,13 +82,18 @@ class Row:
         return self.record.evaluation.drop_pp if self.record.evaluation else None
 
     @property
+    def divergence(self) -> Divergence | None:
+        """From the baseline; None where there is none to compare with."""
+        return self.record.evaluation.divergence if self.record.evaluation else None
+
+    @property
     def agreement(self) -> Estimate | None:
-        return self.record.evaluation.divergence.agreement if self.record.evaluation else None
+        return self.divergence.agreement if self.divergence else None
 
     @property
     def sqnr_db(self) -> float | None:
         """Of the worst output; infinite when all outputs equal the baseline's."""
-        return worst_sqnr_db(self.record.evaluation.divergence) if self.record.evaluation else None
+        return worst_sqnr_db(self.divergence) if self.divergence else None
 
 
 def worst_sqnr_db(divergence: Divergence) -> float | None:

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from edgebench.data.preprocess import apply
 from edgebench.data.sources import ArrayData, ImageData, Wanted, open_source
 from edgebench.errors import DataError
+from edgebench.types import Preprocess
 
 WriteImage = Callable[..., Path]
 
@@ -159,10 +161,30 @@ def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path, wanted: Wanted
         open_source(str(inside), wanted)
 
 
-def test_a_link_that_loops_is_refused_and_not_followed(tmp_path: Path, wanted: Wanted, write_image: WriteImage) -> None:
+def test_a_link_that_loops_is_not_followed(tmp_path: Path, wanted: Wanted, write_image: WriteImage) -> None:
     write_image(tmp_path / "cat" / "a.png")
     (tmp_path / "cat" / "again").symlink_to(tmp_path, target_is_directory=True)
     assert open_images(tmp_path, wanted).names == ("cat/a.png",)
+
+
+@pytest.mark.parametrize("file_format", ["PNG", "JPEG", "TIFF", "WEBP"])
+def test_a_photo_taken_sideways_is_upright_after_reading(tmp_path: Path, wanted: Wanted, file_format: str) -> None:
+    pixels = np.zeros((16, 32, 3), dtype=np.uint8)
+    pixels[:, 16:] = 255
+    image = Image.fromarray(pixels)
+    exif = image.getexif()
+    exif[274] = 6  # to be turned a quarter clockwise
+    image.save(tmp_path / f"a.{file_format.lower()}", format=file_format, exif=exif)
+    upright = apply(open_images(tmp_path, wanted).read(0), Preprocess(height=32, width=16))
+    assert upright[:12].max() < 30
+    assert upright[20:].min() > 225
+
+
+def test_an_animation_gives_its_first_frame(tmp_path: Path, wanted: Wanted) -> None:
+    first, second = Image.new("RGB", (8, 8), (200, 0, 0)), Image.new("RGB", (8, 8), (0, 200, 0))
+    first.save(tmp_path / "a.gif", save_all=True, append_images=[second])
+    values = apply(open_images(tmp_path, wanted).read(0), Preprocess(height=8, width=8))
+    assert values[0, 0].tolist() == [200, 0, 0]
 
 
 # Manifests
@@ -363,7 +385,8 @@ def test_sample_photos_draw_calibration_and_evaluation_from_different_pixels(wan
     assert isinstance(pools.evaluation, ImageData)
     assert isinstance(pools.calibration, ImageData)
     assert (len(pools.calibration.names), len(pools.evaluation.names)) == (2, 3)
-    for data, short_side in ((pools.calibration, 256), (pools.evaluation, 384)):
+    short_side = 320
+    for data in (pools.calibration, pools.evaluation):
         sides = [data.read(index).size for index in range(60)]
         assert all(width == height and int(0.4 * short_side) <= width <= short_side for width, height in sides)
         assert len(set(sides)) > 20

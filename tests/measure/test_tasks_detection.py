@@ -126,3 +126,16 @@ def test_names_and_shapes_outside_the_convention_are_told():
         _bind({**found, "boxes": found["boxes"][..., :3]}, targets)
     with pytest.raises(DataError, match="one target with 'box' in its name; the targets are: classes"):
         _bind(found, {"classes": targets["classes"]})
+
+
+def test_an_image_drawn_twice_counts_as_two_images():
+    """The quick precision of a resample is pycocotools' of a data set in which the drawn images really lie."""
+    found, targets = _scene()
+    drawn = np.random.default_rng(1).integers(0, 20, 20)
+    quick = detection._match(
+        (found["boxes"], found["scores"], found["classes"]), targets["boxes"], targets["classes"]
+    ).precision(drawn)
+    drawn_found = {name: values[drawn] for name, values in found.items()}
+    drawn_targets = {name: values[drawn] for name, values in targets.items()}
+    metrics = _bind(drawn_found, drawn_targets).metrics(drawn_found)
+    assert [metrics[name].value for name in detection.METRICS] == pytest.approx(list(quick))

@@ -39,6 +39,7 @@ def _unpack(path: Path, folder: Path) -> dict[str, AnyArray]:
     arrays: dict[str, AnyArray] = {}
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_space(path, sum(member.file_size for member in archive.infolist()), folder)
             for position, member in enumerate(archive.namelist()):
                 name = member.removesuffix(".npy")
                 # The member's name never becomes a path.
@@ -51,6 +52,15 @@ def _unpack(path: Path, folder: Path) -> dict[str, AnyArray]:
     if not arrays:
         raise DataError(f"{shown(path)} holds no array")
     return arrays
+
+
+def _check_space(path: Path, unpacked_bytes: int, folder: Path) -> None:
+    free_bytes = shutil.disk_usage(folder).free
+    if unpacked_bytes > free_bytes:
+        raise DataError(
+            f"{shown(path)} unpacks to {unpacked_bytes / 1e9:.1f} GB, {free_bytes / 1e9:.1f} GB are free for it: "
+            "free some space or give fewer samples"
+        )
 
 
 def _mapped(path: Path, name: str, unpacked: Path) -> AnyArray:

@@ -1,8 +1,9 @@
 """DATA `sample-photos`: unlabelled square crops of the two real photos that scikit-learn ships.
 
-Each photo (427 x 640 pixels) is cut once into a left area for calibration and a right area for evaluation, so no pixel
-serves both. A crop's side is drawn evenly between 40 % and 100 % of its area's short side, its place evenly inside the
-area, and every other one on average is mirrored. Crop i depends only on the seed, the purpose and i.
+Each photo (640 pixels wide, 427 high) is cut once into a left half for calibration and a right half for evaluation, so
+no pixel serves both; both halves show a part of the photo's subject. A crop's side is drawn evenly between 40 % and
+100 % of its half's short side, its place evenly inside the half, and about every other one is mirrored. Crop i depends
+only on the seed, the purpose and i.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from PIL import Image
 from edgebench.data.sources.protocol import ImageData, Pools, Wanted
 from edgebench.errors import missing_extra
 
-CALIBRATION_COLUMNS = 256
+_CALIBRATION_COLUMNS = 320
 DEFAULT_EVALUATION_CROPS = 400
 _SMALLEST_SIDE = 0.4
 
@@ -34,13 +35,13 @@ class SamplePhotos:
         return Pools(
             evaluation=_crops(
                 source,
-                tuple(photo[:, CALIBRATION_COLUMNS:] for photo in photos),
+                tuple(photo[:, _CALIBRATION_COLUMNS:] for photo in photos),
                 DEFAULT_EVALUATION_CROPS if wanted.evaluation_samples is None else wanted.evaluation_samples,
                 (wanted.seed, 0),
             ),
             calibration=_crops(
                 source,
-                tuple(photo[:, :CALIBRATION_COLUMNS] for photo in photos),
+                tuple(photo[:, :_CALIBRATION_COLUMNS] for photo in photos),
                 wanted.calibration_samples,
                 (wanted.seed, 1),
             ),

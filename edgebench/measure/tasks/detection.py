@@ -133,7 +133,7 @@ class _Class:
 
 @dataclass(frozen=True)
 class _Matched:
-    """Detections that pycocotools matched to targets, so that precision over resamples of the images is quick to get."""
+    """Detections that pycocotools matched to targets once, so that precision over any resample of images is quick."""
 
     classes: tuple[_Class, ...]
     images: int
