@@ -54,7 +54,7 @@ def load_matrix(path: Path) -> Matrix:
     Raises:
         ConfigError: as `load` does, or a recipe of it is unknown.
     """
-    from edgebench.converters.recipes import load_recipes
+    from edgebench.converters.recipes import default_recipes, load_recipes
 
     said = load(path, _MatrixFile)
     home = path.parent
@@ -76,7 +76,7 @@ def load_matrix(path: Path) -> Matrix:
                 task=said.data.task,
                 preprocess=said.data.preprocess,
             ),
-            recipes=tuple(load_recipes(said.recipes)),
+            recipes=tuple(load_recipes(said.recipes) if said.recipes else default_recipes()),
             axes=Axes(
                 devices=tuple(said.devices),
                 runtimes=tuple(said.runtimes),

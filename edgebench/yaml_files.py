@@ -20,6 +20,11 @@ def load(path: Path, shape: type[T]) -> T:
     Raises:
         ConfigError: the file can't be read, is no YAML mapping, or holds a wrong or unknown key; says which and where.
     """
+    return parse(read(path), shape, str(path))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The keys and values of the YAML file at `path`; raises ConfigError as `load` does."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -33,8 +38,8 @@ def load(path: Path, shape: type[T]) -> T:
     except RecursionError as error:
         raise ConfigError(f"{path}: nested too deeply") from error
     if not isinstance(content, dict):
-        raise ConfigError(f"{path}: expected keys and values, found {type(content).__name__}")
-    return parse(content, shape, str(path))
+        raise ConfigError(f"{path}: expected keys and values, found {content!r:.40}")
+    return content
 
 
 def parse(content: dict[str, Any], shape: type[T], where: str) -> T:
@@ -45,7 +50,7 @@ def parse(content: dict[str, Any], shape: type[T], where: str) -> T:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
-        text = first["msg"].removeprefix("Value error, ")
+        text = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
         found = f" (found {first['input']!r:.60})" if first["type"] not in ("value_error", "missing") else ""
         raise ConfigError(f"{where}: {key + ': ' if key else ''}{text}{found}") from error
     return result

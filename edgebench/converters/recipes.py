@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
-from edgebench import catalogue_files
+from edgebench import catalogue_files, yaml_files
 from edgebench.errors import ConfigError
-from edgebench.types import Calibration, Recipe
+from edgebench.types import Format, Recipe, Scheme
 
 
 def catalogue() -> dict[str, Recipe]:
@@ -20,6 +18,14 @@ def catalogue() -> dict[str, Recipe]:
         ConfigError: a file is wrong; the message names it.
     """
     return {name: _read(path) for name, path in sorted(_files().items())}
+
+
+def default_recipes() -> list[Recipe]:
+    """Those that are taken when the user names none: TFLite before ONNX, float first, then by name."""
+    chosen = [recipe for recipe in catalogue().values() if recipe.default]
+    return sorted(
+        chosen, key=lambda recipe: (recipe.format is Format.ONNX, list(Scheme).index(recipe.scheme), recipe.name)
+    )
 
 
 def load_recipes(names: list[str]) -> list[Recipe]:
@@ -59,47 +65,12 @@ def _find(name: str, files: dict[str, Path]) -> Path:
 
 def _read(path: Path) -> Recipe:
     """The recipe in a YAML file; its name is the file's, without the suffix."""
-    import yaml
-    from pydantic import TypeAdapter, ValidationError
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"recipe file {path} can't be read: {_one_line(error)}") from error
-    if not isinstance(content, dict):
-        raise ConfigError(f"recipe file {path} must hold keys and values (format: ..., scheme: ...), not {content!r}")
-    _refuse_unknown_keys(content, [f.name for f in fields(Recipe) if f.name != "name"], path, "")
-    if isinstance(content.get("calibration"), dict):
-        _refuse_unknown_keys(content["calibration"], [f.name for f in fields(Calibration)], path, "calibration.")
-    try:
-        return TypeAdapter(Recipe).validate_python({**content, "name": path.stem})
-    except ValidationError as error:
-        raise ConfigError(f"recipe file {path}: {_first_problem(error.errors()[0])}") from error
-
-
-def _refuse_unknown_keys(content: dict[Any, Any], known: Collection[str], path: Path, prefix: str) -> None:
-    for key in content:
-        if key not in known:
-            hint = _did_you_mean(str(key), known)
-            raise ConfigError(
-                f"recipe file {path}: unknown key '{prefix}{key}'{hint}; known keys: {', '.join(sorted(known))}"
-            )
+    content = yaml_files.read(path)
+    if "name" in content:
+        raise ConfigError(f"{path}: a recipe is named by its file; drop the key 'name'")
+    return yaml_files.parse({**content, "name": path.stem}, Recipe, str(path))
 
 
 def _did_you_mean(word: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f", did you mean '{near[0]}'?" if near else ""
-
-
-def _first_problem(problem: Any) -> str:
-    """One of pydantic's problems as `key: what is wrong`; an impossible combination already says it all."""
-    if problem["type"] == "value_error":
-        return _one_line(problem["ctx"]["error"])
-    key = ".".join(str(part) for part in problem["loc"])
-    if problem["type"].startswith("missing"):
-        return f"key '{key}' is missing"
-    return f"{key}: {_one_line(problem['msg'])}, not {problem['input']!r}"
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split())

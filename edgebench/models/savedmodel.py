@@ -23,10 +23,9 @@ Order = tuple[list[str], list[str]]
 _UNSAFE_OPS = frozenset(
     {"ReadFile", "WriteFile", "MatchingFiles", "PyFunc", "PyFuncStateless", "EagerPyFunc", "WholeFileReaderV2"}
 )
-# Attributes that hold names made up while tracing, or hints; equal models differ in them.
-_NAMELESS_ATTRIBUTES = frozenset(
-    {"_class", "shared_name", "container", "config_proto", "config", "executor_type", "_read_only_resource_inputs"}
-)
+# Attributes that hold names made up while tracing, or settings of the run; like those that start with `_` (hints), they
+# differ between two exports of one model.
+_NAMELESS_ATTRIBUTES = frozenset({"shared_name", "container", "config_proto", "config", "executor_type"})
 
 
 def copy(source: Path, folder: Path, *, trust: bool) -> None:
@@ -169,7 +168,7 @@ def _graph_digest(nodes: Sequence[Any], library: Mapping[str, Any]) -> bytes:
             edges.append((edge.startswith("^"), position.get(name, name), colon, rest))
         digest.update(repr((node.op if node.op not in library else "call", edges)).encode())
         for key in sorted(node.attr):
-            if key in _NAMELESS_ATTRIBUTES:
+            if key.startswith("_") or key in _NAMELESS_ATTRIBUTES:
                 continue
             called = node.attr[key].func.name
             if called in library:

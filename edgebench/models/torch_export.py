@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,6 @@ def _trace(module: Any, sample: dict[str, Any], *, is_batch_open: bool) -> Any:
 
 def _arguments(module: Any, sample: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional arguments as far as forward() has them without a gap, the rest by name."""
-    import inspect
-
     positional: list[Any] = []
     named = dict(sample)
     for name, parameter in inspect.signature(module.forward).parameters.items():
@@ -141,9 +140,29 @@ def _from_torchscript(module: Any, sample: dict[str, Any], name: str) -> Any:
     from torch._export.converter import TS2EPConverter
 
     try:
-        return TS2EPConverter(module, tuple(_rows(sample, 2).values())).convert().module()
+        converted = TS2EPConverter(module, tuple(_rows(sample, 2).values())).convert().module()
     except Exception as error:  # the converter raises whatever an operator that it does not know makes it
         raise ModelError(
             f"TorchScript '{name}' can't be turned into an ExportedProgram: {one_line(error, 160)}; pass "
             "file.py:function, or save it with torch.export.save as .pt2"
         ) from error
+    return _with_parameters(converted, list(sample))
+
+
+def _with_parameters(module: Any, names: list[str]) -> Any:
+    """The module behind a forward() with these parameters; the converter calls them input_1, x_1 ..."""
+    import torch
+
+    class Named(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+            def forward(*tensors: Any) -> Any:
+                return self.inner(*tensors)
+
+            parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+            forward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by torch.export
+            self.forward = forward
+
+    return Named()

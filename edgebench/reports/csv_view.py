@@ -4,79 +4,100 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from edgebench.reports.summary import Row
-from edgebench.types import Estimate
+from edgebench.reports.summary import Latency, Row
+from edgebench.types import Estimate, Evaluation
 
 Cell = str | int | float | None
+Figure = Callable[[Row], Cell]
 
 
 def to_csv(rows: Sequence[Row]) -> str:
     """The rows with a header; units are in the names, `_low` and `_high` are 95 % intervals, `inf` is infinite."""
-    metrics = list(
-        dict.fromkeys(name for row in rows if row.record.evaluation for name in row.record.evaluation.metrics)
-    )
-    lines = [_cells(row, metrics) for row in rows]
+    columns = _COLUMNS | _metric_columns(rows)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_neutral(name) for name in (lines[0] if lines else ()))
-    writer.writerows([_neutral(cell) for cell in line.values()] for line in lines)
+    writer.writerow(_neutral(name) for name in columns)
+    writer.writerows([_neutral(figure(row)) for figure in columns.values()] for row in rows)
     return out.getvalue()
 
 
-def _cells(row: Row, metrics: Sequence[str]) -> dict[str, Cell]:
-    record, evaluation, latency = row.record, row.record.evaluation, row.latency
-    cells: dict[str, Cell] = {
-        "cell": record.cell,
-        "status": record.status.value,
-        "stage": record.stage,
-        "reason": record.reason,
-        "model": record.model,
-        "recipe": record.recipe,
-        "format": row.format,
-        "precision": row.precision,
-        "size_bytes": row.size_bytes,
-        "device": record.device,
-        "runtime": record.runtime,
-        "delegate": record.delegate,
-        "threads": record.threads,
-        "batch": record.batch,
-        "origin": row.origin,
-        "at": record.at,
-    }
-    cells |= _estimate("p50_ms", latency.p50_ms if latency else None)
-    cells |= _estimate("p90_ms", latency.p90_ms if latency else None)
-    cells |= _estimate("p99_ms", latency.p99_ms if latency else None)
-    cells |= {
-        "enough_for": " ".join(latency.enough_for) if latency else None,
-        "first_ms": latency.first_ms if latency else None,
-        "load_ms": latency.load_ms if latency else None,
-        "runs": latency.n if latency else None,
-        "rounds": latency.rounds if latency else None,
-        "peak_rss_bytes": row.peak_rss_bytes,
-        "verdict": row.trust.verdict if row.trust else None,
-        "cautions": " ".join(dict.fromkeys(caution.code for caution in row.cautions)),
-    }
-    cells |= _estimate("speed_up", row.speed_up)
-    cells |= {"task": evaluation.task if evaluation else None, "samples": evaluation.n if evaluation else None}
-    for name in metrics:
-        cells |= _estimate(name, evaluation.metrics.get(name) if evaluation else None)
-        cells[f"{name}_baseline"] = _value(evaluation.baseline_metrics.get(name) if evaluation else None)
-    cells |= _estimate("drop_pp", row.drop_pp)
-    cells |= {"drop_p_value": evaluation.drop_p_value if evaluation else None}
-    cells |= _estimate("agreement", row.agreement)
-    cells |= {"sqnr_db": row.sqnr_db}
-    return cells
+def _estimate(name: str, estimate: Callable[[Row], Estimate | None]) -> dict[str, Figure]:
+    """The columns of an estimate: its value under its name, and the ends of its interval."""
+
+    def part(end: str) -> Figure:
+        return lambda row: getattr(estimate(row), end, None)
+
+    return {name: part("value"), f"{name}_low": part("low"), f"{name}_high": part("high")}
 
 
-def _estimate(name: str, estimate: Estimate | None) -> dict[str, Cell]:
-    low, high = (estimate.low, estimate.high) if estimate else (None, None)
-    return {name: _value(estimate), f"{name}_low": low, f"{name}_high": high}
+def _latency(name: str) -> Figure:
+    return lambda row: getattr(row.latency, name, None)
 
 
-def _value(estimate: Estimate | None) -> float | None:
-    return estimate.value if estimate else None
+def _percentile(of: Callable[[Latency], Estimate]) -> Callable[[Row], Estimate | None]:
+    return lambda row: of(row.latency) if row.latency else None
+
+
+def _evaluated(of: Callable[[Evaluation], Cell]) -> Figure:
+    return lambda row: of(row.record.evaluation) if row.record.evaluation else None
+
+
+_COLUMNS: dict[str, Figure] = {
+    "cell": lambda row: row.record.cell,
+    "status": lambda row: row.record.status.value,
+    "stage": lambda row: row.record.stage,
+    "reason": lambda row: row.record.reason,
+    "model": lambda row: row.record.model,
+    "recipe": lambda row: row.record.recipe,
+    "format": lambda row: row.format,
+    "precision": lambda row: row.precision,
+    "size_bytes": lambda row: row.size_bytes,
+    "device": lambda row: row.record.device,
+    "runtime": lambda row: row.record.runtime,
+    "delegate": lambda row: row.record.delegate,
+    "threads": lambda row: row.record.threads,
+    "batch": lambda row: row.record.batch,
+    "origin": lambda row: row.origin,
+    "at": lambda row: row.record.at,
+    **_estimate("p50_ms", _percentile(lambda latency: latency.p50_ms)),
+    **_estimate("p90_ms", _percentile(lambda latency: latency.p90_ms)),
+    **_estimate("p99_ms", _percentile(lambda latency: latency.p99_ms)),
+    "enough_for": lambda row: " ".join(row.latency.enough_for) if row.latency else None,
+    "first_ms": _latency("first_ms"),
+    "load_ms": _latency("load_ms"),
+    "runs": _latency("n"),
+    "rounds": _latency("rounds"),
+    "peak_rss_bytes": lambda row: row.peak_rss_bytes,
+    "verdict": lambda row: row.trust.verdict if row.trust else None,
+    "cautions": lambda row: " ".join(dict.fromkeys(caution.code for caution in row.cautions)),
+    **_estimate("speed_up", lambda row: row.speed_up),
+    "task": _evaluated(lambda evaluation: evaluation.task),
+    "samples": _evaluated(lambda evaluation: evaluation.n),
+    **_estimate("drop_pp", lambda row: row.drop_pp),
+    "drop_p_value": _evaluated(lambda evaluation: evaluation.drop_p_value),
+    **_estimate("agreement", lambda row: row.agreement),
+    "sqnr_db": lambda row: row.sqnr_db,
+}
+
+
+def _metric_columns(rows: Sequence[Row]) -> dict[str, Figure]:
+    """The columns of each task metric that some row has, as `metric:NAME`, with the baseline's value beside it."""
+    evaluations = [row.record.evaluation for row in rows if row.record.evaluation]
+    columns: dict[str, Figure] = {}
+    for name in dict.fromkeys(name for evaluation in evaluations for name in evaluation.metrics):
+        columns |= _estimate(f"metric:{name}", _metric(name))
+        columns[f"metric:{name}_baseline"] = _baseline(name)
+    return columns
+
+
+def _metric(name: str) -> Callable[[Row], Estimate | None]:
+    return lambda row: row.record.evaluation.metrics.get(name) if row.record.evaluation else None
+
+
+def _baseline(name: str) -> Figure:
+    return _evaluated(lambda evaluation: getattr(evaluation.baseline_metrics.get(name), "value", None))
 
 
 def _neutral(cell: Cell) -> Cell:

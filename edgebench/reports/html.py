@@ -84,9 +84,9 @@ def _fronts(rows: Sequence[Row]) -> Iterator[_Chart]:
             continue
         names = [label[point.row.record.cell] for point in front.points]
         model = f" of {one_line(alike[0].record.model)}" if len(models) > 1 else ""
-        left_out = "; ".join(f"{label[row.record.cell]} ({one_line(reason)})" for row, reason in front.excluded)
+        left_out = "; ".join(f"{label[row.record.cell]} ({reason})" for row, reason in front.excluded)
         yield _Chart(
-            title=f"{cost.title} against {one_line(quality.title)}{model}{where}",
+            title=f"{cost.title} against {quality.title}{model}{where}",
             svg=Markup(charts.pareto_chart(f"front{place}", front, names, cost, quality)),
             note=f"Not shown: {left_out}." if left_out else "",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from edgebench.reports.notation import one_line
 from edgebench.reports.summary import Row
 from edgebench.types import Origin
 
@@ -44,7 +45,7 @@ def quality_axis(rows: Sequence[Row]) -> Axis | None:
     """How good a file is, by the best figure that these rows have: the task's metric, else agreement, else SQNR."""
     name = next((row.metric[0] for row in rows if row.metric), None)
     if name is not None:
-        return Axis(name, lambda row: row.metric[1].value if row.metric and row.metric[0] == name else None)
+        return Axis(one_line(name), lambda row: row.metric[1].value if row.metric and row.metric[0] == name else None)
     if any(row.agreement for row in rows):
         return Axis("agreement with the baseline", lambda row: row.agreement.value if row.agreement else None)
     if any(row.sqnr_db is not None for row in rows):

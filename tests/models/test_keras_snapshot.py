@@ -48,9 +48,7 @@ def test_sequential_dict_and_subclassed_models_are_written(nets: Path) -> None:
     assert (sequential.inputs[0].shape, sequential.inputs[0].layout) == ((None, 8, 8, 1), "NHWC")
     by_key = snapshot(f"{nets}/keras_nets.py:by_key", nets / "run")
     assert [spec.name for spec in by_key.outputs] == ["r", "a"]
-    subclassed = snapshot(
-        f"{nets}/keras_nets.py:Subclassed", nets / "run", example={"x": np.zeros((1, 6), np.float32)}
-    )
+    subclassed = snapshot(f"{nets}/keras_nets.py:Subclassed", nets / "run", example={"x": np.zeros((1, 6), np.float32)})
     assert [(spec.name, spec.shape) for spec in subclassed.inputs] == [("x", (None, 6))]
     assert [spec.name for spec in subclassed.outputs] == ["output"]
     with pytest.raises(ModelError, match="does not say the shape of its inputs"):

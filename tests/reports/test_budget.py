@@ -1,0 +1,77 @@
+"""A budget: what is over, what can't be judged, and that doubt never passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import canned
+
+from edgebench.matrix import Budget
+from edgebench.reports.budget import misses
+from edgebench.reports.summary import summarize_all
+from edgebench.types import Origin, Record
+
+INT8 = canned.records()[1]
+
+
+def told(budget: Budget, *records: Record) -> list[str]:
+    return [miss.message for miss in misses(summarize_all(records), budget)]
+
+
+def test_a_cell_within_every_limit_misses_nothing() -> None:
+    budget = Budget(max_accuracy_drop_pp=2.0, max_p50_ms=5.0, max_p90_ms=5.0, max_size_mb=6.0)
+    assert told(budget, INT8) == []
+    assert told(Budget(), *canned.records()) == []
+
+
+def test_a_limit_that_is_passed_says_by_what() -> None:
+    budget = Budget(max_accuracy_drop_pp=1.0, max_p50_ms=4.0, max_p90_ms=4.0, max_size_mb=5.0)
+    assert told(budget, INT8) == [
+        "tflite-int8: the accuracy drop is 1.10 pp, over the limit of 1.00 pp",
+        "tflite-int8: p50 is 4.25 ms, over the limit of 4.00 ms",
+        "tflite-int8: p90 is 4.32 ms, over the limit of 4.00 ms",
+        "tflite-int8: the size is 5.27 MB, over the limit of 5.00 MB",
+    ]
+    (miss,) = misses(summarize_all([INT8]), Budget(max_size_mb=5.0))
+    assert (miss.cell, miss.limit, miss.allowed, miss.found) == (INT8.cell, "max_size_mb", 5.0, 5.27)
+
+
+def test_a_figure_at_its_limit_meets_it() -> None:
+    assert told(Budget(max_size_mb=5.27), INT8) == []
+
+
+def test_a_p90_of_too_few_samples_is_no_pass() -> None:
+    few = replace(INT8, measurement=canned.measured(4.0, n=8))
+    assert told(Budget(max_p90_ms=1000), few) == [
+        "tflite-int8: p90 can't be judged against 1000 ms: 40 samples are too few; measure more runs or rounds"
+    ]
+
+
+def test_an_untrusted_latency_is_no_pass() -> None:
+    noisy = replace(INT8, measurement=canned.measured(4.0, between=0.5, seed=3))
+    (line,) = told(Budget(max_p50_ms=1000), noisy)
+    assert "p50 can't be judged against 1000 ms: the latency is noisy" in line
+
+
+def test_a_simulated_latency_is_no_pass() -> None:
+    simulated = replace(INT8, measurement=canned.measured(4.0, origin=Origin.SIMULATED))
+    (line,) = told(Budget(max_p50_ms=1000), simulated)
+    assert "can't be judged against 1000 ms: it is simulated, not measured on a device" in line
+
+
+def test_accuracy_without_labels_is_no_pass() -> None:
+    (line,) = told(Budget(max_accuracy_drop_pp=50), canned.without_labels()[1])
+    assert "the accuracy drop can't be judged against 50.0 pp: the data has no labels" in line
+
+
+def test_a_failed_or_refused_cell_is_a_miss_and_a_skipped_one_was_not_asked() -> None:
+    failed, refused, skipped = (canned.records()[i] for i in (4, 7, 9))
+    lines = told(Budget(max_size_mb=6), failed, refused, skipped)
+    assert [line.split(":")[0] for line in lines] == ["tflite-fp16", "onnx-dynamic-int8"]
+    assert "can't be judged against 6.00 MB: failed at convert: quantizing to fp16 was ended by SIGSEGV" in lines[0]
+
+
+def test_fp32_files_are_the_reference_unless_nothing_else_was_made() -> None:
+    float32 = canned.records()[0]
+    assert told(Budget(max_size_mb=6), float32, INT8) == []
+    assert told(Budget(max_size_mb=6), float32) == ["tflite-fp32: the size is 18.6 MB, over the limit of 6.00 MB"]

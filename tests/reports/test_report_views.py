@@ -1,0 +1,184 @@
+"""The text views: their exact output on canned records, and what hostile names and narrow terminals do to them.
+
+After a change that is meant: `EDGEBENCH_WRITE_GOLDEN=1 pytest tests/reports`, then read the difference.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from pathlib import Path
+
+import canned
+import pytest
+from rich.cells import cell_len
+
+from edgebench.errors import ConfigError
+from edgebench.reports import FORMATS, grid, render
+from edgebench.reports.notation import number, one_line, with_half_width, with_interval
+from edgebench.reports.summary import summarize_all
+from edgebench.types import Estimate, Record
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def few() -> tuple[Record, ...]:
+    """A stable pair, a failure and a simulated cell: their text depends on no wording of other modules."""
+    return tuple(canned.records()[i] for i in (0, 1, 4, 8))
+
+
+@pytest.mark.parametrize("name", ["table.txt", "markdown.md", "csv.csv"])
+def test_the_output_is_exactly_this(name: str) -> None:
+    found = render(canned.run(), few(), name.partition(".")[0], width=118)
+    if os.environ.get("EDGEBENCH_WRITE_GOLDEN"):
+        (GOLDEN / name).write_text(found, encoding="utf-8")
+    assert found == (GOLDEN / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 132, 200, 400])
+def test_no_figure_is_cut_at_any_width_and_no_line_is_wider(width: int) -> None:
+    text = render(canned.run(), canned.records(), "table", width)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    letters = re.sub(r"\s", "", text)
+    for column in grid.columns(summarize_all(canned.records())):
+        if column.is_number and width >= 60:
+            for cell in column.cells:
+                assert cell in text
+        assert column.title.replace(" ", "") in letters
+    assert "…" not in text
+
+
+def test_a_wide_terminal_gets_one_table() -> None:
+    assert render(canned.run(), canned.records(), "table", 400).count("─\n") == 1
+
+
+def test_a_failed_cell_stays_in_every_view_with_its_stage_and_reason() -> None:
+    for format in FORMATS:
+        text = render(canned.run(), canned.records(), format, 400)
+        assert "tflite-fp16" in text
+        assert "SIGSEGV" in text
+        assert "convert" in text
+
+
+def test_simulated_never_looks_measured() -> None:
+    phone = canned.records()[8:9]
+    assert "7.76 ±0.03 (simulated)" in render(None, phone, "table", 400)
+    assert "SIMULATED, stable" in render(None, phone, "table", 400)
+    assert "7.76 ±0.03 (simulated)" in render(None, phone, "markdown")
+    assert ",simulated," in render(None, phone, "csv")
+    assert json.loads(render(None, phone, "json"))["records"][0]["origin"] == "simulated"
+    assert '<span class="badge simulated-badge">simulated</span>' in render(None, phone, "html")
+
+
+def test_a_percentile_of_too_few_samples_is_marked_and_the_mark_explained() -> None:
+    text = render(None, [canned.record("r", measurement=canned.measured(4.0, n=10))], "table", 400)
+    assert re.search(r" 4\.\d\d ±", text)
+    assert re.search(r"~4\.\d\d ±", text)
+    assert "~: too few samples to tell this percentile" in text
+
+
+def test_columns_without_a_figure_are_left_out() -> None:
+    titles = [column.title for column in grid.columns(summarize_all(canned.without_labels()))]
+    assert "agreement" in titles
+    assert "drop pp" not in titles
+    assert "accuracy" not in titles
+
+
+def test_every_view_of_no_records_says_so_or_is_empty() -> None:
+    assert "no records" in render(canned.run(), [], "table")
+    assert "no records" in render(None, [], "markdown")
+    assert "No records yet" in render(None, [], "html")
+    assert json.loads(render(None, [], "json"))["records"] == []
+    assert render(None, [], "csv").startswith("cell,status,stage,reason,model,recipe")
+
+
+def test_an_unknown_format_says_which_there_are() -> None:
+    with pytest.raises(ConfigError, match="no report format 'pdf'; possible: table, markdown, csv, json, html"):
+        render(None, [], "pdf")
+
+
+def test_labels_are_as_short_as_tells_rows_apart() -> None:
+    labels = grid.labels(summarize_all(canned.records()))
+    assert labels[:2] == ("tflite-fp32", "tflite-int8 · host")
+    assert labels[-1] == "tflite-int8 · virtual-phone"
+    threads = [canned.record("r", cell=str(n), threads=n) for n in (1, 4)]
+    assert grid.labels(summarize_all(threads)) == ("r · threads 1", "r · threads 4")
+
+
+def test_terminal_control_characters_of_names_are_shown_not_obeyed() -> None:
+    run, records = canned.hostile()
+    text = render(run, records, "table", 100)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "\\x1b[31m" in text
+
+
+def test_a_hostile_name_breaks_no_markdown_table() -> None:
+    run, records = canned.hostile()
+    text = render(run, records, "markdown")
+    table = [line for line in text.splitlines() if line.startswith("| ")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {14}
+    outside_code = text.split("```")[0]
+    assert "<script>" not in outside_code
+    assert "\\`tick\\`" in outside_code
+
+
+def test_a_command_with_backticks_stays_in_its_code_block() -> None:
+    text = render(canned.run(command=("edgebench", "a```b")), [], "markdown")
+    assert "````sh\nedgebench 'a```b'\n````" in text
+
+
+def test_csv_cells_are_no_formulas_and_keep_their_text() -> None:
+    run, records = canned.hostile()
+    lines = list(csv.DictReader(io.StringIO(render(run, records, "csv"))))
+    assert len(lines) == 3
+    assert lines[0]["recipe"].startswith("'=cmd")
+    assert lines[0]["model"] == canned.HOSTILE
+    for line in lines:
+        assert not any(str(cell).startswith(("=", "+", "@")) for cell in line.values())
+
+
+def test_csv_figures_read_back_as_numbers_with_missing_ones_empty() -> None:
+    import pandas
+
+    frame = pandas.read_csv(io.StringIO(render(canned.run(), canned.records(), "csv"))).set_index("cell")
+    assert frame.loc["cell-onnx-fp32", "sqnr_db"] == float("inf")
+    assert frame.loc["cell-tflite-int8", "size_bytes"] == 5_270_000
+    assert frame.loc["cell-tflite-int8", "drop_pp_low"] == -0.4
+    assert frame.loc["cell-tflite-fp16", ["p50_ms", "size_bytes", "metric:top1"]].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.04213, "0.0421"),
+        (4.2149, "4.21"),
+        (9.999, "10.0"),
+        (99.96, "100"),
+        (258.4, "258"),
+        (12345.6, "12346"),
+        (0.0, "0"),
+        (-4.2149, "-4.21"),
+        (1e-12, "0.000000000"),
+        (None, "–"),
+        (float("nan"), "–"),
+        (float("inf"), "∞"),
+        (float("-inf"), "-∞"),
+    ],
+)
+def test_numbers_have_three_digits(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_intervals_are_written_beside_their_value_even_without_an_end() -> None:
+    assert with_half_width(Estimate(value=4.214, low=4.2, high=4.264, n=9)) == "4.21 ±0.05"
+    assert with_half_width(Estimate(value=4.214, low=0, high=float("inf"), n=1)) == "4.21 ±?"
+    assert with_half_width(None) == with_interval(None) == "–"
+    assert with_interval(Estimate(value=0.5, low=float("-inf"), high=0.75, n=2)) == "0.500 [-∞, 0.750]"
+
+
+def test_one_line_shows_what_would_not_be_seen() -> None:
+    assert one_line("a\n b\t\x07\udcff é模") == "a b \\x07\\udcff é模"
