@@ -1,7 +1,7 @@
 """Side environments: Pythons with tools that pin other versions than edgebench has, each in a folder of its own.
 
-They lie in `$EDGEBENCH_HOME/envs`, or the user's cache folder. A virtual environment can't be moved, so it is built where
-it stays; a marker file, written last, says that it is whole.
+They lie in `$EDGEBENCH_HOME/envs`, or the user's cache folder. A virtual environment can't be moved, so it is built
+where it stays; a marker file, written last, says that it is whole.
 """
 
 from __future__ import annotations

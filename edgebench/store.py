@@ -7,24 +7,21 @@ in SQL. What a method wrote is on the disk when it returns, so that a `kill -9` 
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from edgebench import database
 from edgebench.codec import from_json, to_json
-from edgebench.errors import ConfigError, EdgebenchError, MissingError
+from edgebench.errors import ConfigError, EdgebenchError
 from edgebench.types import Artifact, Caution, Record, Round, Status
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL, Connection, Engine, Table
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy import Connection, Engine, Table
 
 T = TypeVar("T")
-
-_BUSY_TIMEOUT_S = 20.0
 
 # The first takes a database from schema version 1 to 2, and so on, inside the transaction that opens the store.
 _MIGRATIONS: tuple[Callable[[Connection], None], ...] = ()
@@ -65,9 +62,8 @@ class Store:
             ConfigError: it is no edgebench store, from a newer edgebench, locked, damaged or can't be opened.
             MissingError: the PostgreSQL driver is not installed.
         """
-        url = _url(where)
-        engine = _sqlite_engine(url, read_only) if url.get_backend_name() == "sqlite" else _postgresql_engine(url)
-        store = cls(engine, _readable(url))
+        url = database.parse(where)
+        store = cls(database.engine(url, read_only=read_only), database.readable(url))
         try:
             store._check_schema(read_only)
         except EdgebenchError:
@@ -199,7 +195,7 @@ class Store:
             with self._engine.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise _told(error, self._name) from error
+            raise database.told(error, self._name) from error
 
     def _check_schema(self, read_only: bool) -> None:
         """Make the tables of an empty database, migrate an older one, refuse what is not ours."""
@@ -297,88 +293,6 @@ def _tables() -> _Tables:
     )
 
 
-def _url(where: Path | str) -> URL:
-    from sqlalchemy import URL, make_url
-    from sqlalchemy.exc import ArgumentError
-
-    if isinstance(where, Path) or "://" not in where:
-        return URL.create("sqlite", database=str(where))
-    try:
-        url = make_url(where)
-        backend = url.get_backend_name()
-    except (ArgumentError, ValueError) as error:
-        raise ConfigError("the store's URL can't be read; write postgresql://user@host/database") from error
-    if backend not in ("sqlite", "postgresql") or (backend == "sqlite" and not url.database):
-        raise ConfigError(f"a store is a file or postgresql://user@host/database, not {_readable(url)}")
-    return url
-
-
-def _readable(url: URL) -> str:
-    """The database's name for messages; never its password."""
-    if url.get_backend_name() == "sqlite":
-        return str(url.database)
-    return url.render_as_string(hide_password=True)
-
-
-def _sqlite_engine(url: URL, read_only: bool) -> Engine:
-    from sqlalchemy import create_engine, event
-    from sqlalchemy.pool import NullPool
-
-    path = Path(str(url.database))
-    if read_only and not path.exists():
-        raise ConfigError(f"{path} does not exist: there are no records to read")
-    mode = "ro" if read_only else "rwc"
-
-    def connect() -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None
-        )
-        # With the default rollback journal the run stays one file that copies whole and reads from a read-only folder,
-        # which a write-ahead log would not; FULL makes each commit wait for the disk.
-        connection.execute("PRAGMA synchronous = FULL")
-        return connection
-
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
-
-    # sqlite3 by itself begins a transaction only at the first write, which lets another process write after our reads.
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
-
-    return engine
-
-
-def _postgresql_engine(url: URL) -> Engine:
-    from sqlalchemy import create_engine
-
-    try:
-        return create_engine(url, pool_pre_ping=True)
-    except ModuleNotFoundError as error:
-        raise MissingError(
-            f"a PostgreSQL store needs the package '{error.name}': pip install '{error.name}'"
-        ) from error
-
-
 def _storable(text: str) -> str:
     """A text that any database takes as UTF-8 (file names may hold lone surrogates); the JSON body keeps it exactly."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "�")
-
-
-def _told(error: SQLAlchemyError, name: str) -> EdgebenchError:
-    """The database's failure in one line of ours."""
-    cause = getattr(error, "orig", None) or error
-    line = " ".join(str(cause).split())[:200]
-    if not isinstance(cause, sqlite3.Error):
-        return ConfigError(f"the database {name} failed: {line}; check its address, rights and tables")
-    primary_code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
-    if primary_code == sqlite3.SQLITE_FULL:
-        return MissingError(f"no space left to write {name}: free some, then give the same command again")
-    seen_and_next = {
-        sqlite3.SQLITE_BUSY: "is locked by another process: wait for it to end, or end it",
-        sqlite3.SQLITE_NOTADB: "is not an SQLite database: name an edgebench run, or a new file",
-        sqlite3.SQLITE_CORRUPT: "is damaged: restore a copy, or measure into a new run",
-        sqlite3.SQLITE_READONLY: "can't be written: check the rights of the file and its folder",
-        sqlite3.SQLITE_CANTOPEN: "can't be opened: check that its folder exists and that you may write there",
-        sqlite3.SQLITE_IOERR: f"could not be read or written ({line}): check the disk and its free space",
-    }
-    return ConfigError(f"{name} {seen_and_next.get(primary_code, f'failed: {line}')}")

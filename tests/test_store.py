@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from edgebench import database
 from edgebench import store as store_module
 from edgebench.errors import ConfigError, MissingError
 from edgebench.store import RunInfo, Store
@@ -305,7 +306,7 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
 
 
 def test_a_locked_file_is_told_after_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "_BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(database, "_BUSY_TIMEOUT_S", 0.05)
     path = tmp_path / "s.sqlite"
     with Store.open(path) as store:
         holder = sqlite3.connect(path, isolation_level=None)

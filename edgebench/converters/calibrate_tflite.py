@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgebench.converters.tflite_file import TfliteFile
 from edgebench.errors import DataError
 
 # Tensor name -> {"min": array, "max": array}, the quantizer's own form.
 Ranges = dict[str, dict[str, NDArray[Any]]]
 
 _BINS = 4096
+_NEVER = 3e38
+_COUNTED = ("float32", "float16", "int8", "uint8", "int16", "int32", "int64")
 # A bias is held in int32 at input scale x weight scale. Half of int32's range leaves the other half to the products.
 _BIAS_LIMIT = 2**30
 
 
-class Batches(Sequence[dict[str, NDArray[Any]]]):
+class Batches:
     """Calibration samples as the file's inputs take them, one batch an item: views of the arrays where possible.
 
     `calibration`: file tensor name -> (n, ...), cast to the dtype that `inputs` names. The last batch is filled up
-    with the last sample. The quantizer runs through this more than once.
+    with the last sample.
     """
 
     def __init__(
@@ -45,96 +48,111 @@ class Batches(Sequence[dict[str, NDArray[Any]]]):
         self._n = min(len(array) for array in self._arrays.values())
         self._size = max((shape[0] or 1) for shape, _ in inputs.values())
 
-    def __len__(self) -> int:
-        return -(-self._n // self._size)
-
-    @overload
-    def __getitem__(self, index: int) -> dict[str, NDArray[Any]]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[dict[str, NDArray[Any]]]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        rows = slice(index * self._size, (index + 1) * self._size)
-        return {
-            name: self._filled(array[rows]).astype(self._dtypes[name], copy=False)
-            for name, array in self._arrays.items()
-        }
+    def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
+        for start in range(0, self._n, self._size):
+            rows = slice(start, min(start + self._size, self._n))
+            yield {
+                name: self._filled(array[rows]).astype(self._dtypes[name], copy=False)
+                for name, array in self._arrays.items()
+            }
 
     def _filled(self, part: NDArray[Any]) -> NDArray[Any]:
         lacking = self._size - len(part)
         return np.concatenate([part, np.repeat(part[-1:], lacking, axis=0)]) if lacking else part
 
 
-def min_max(model: bytes, signature: str, recipe: Any, batches: Batches) -> Ranges:
-    """The lowest and highest value of every activation over all samples. Memory: one sample's activations.
+def min_max(model: bytes, file: TfliteFile, batches: Batches) -> Ranges:
+    """The lowest and highest value of every activation over all samples. Memory: the activations of one batch.
 
-    `recipe` is the quantizer's RecipeManager. Its own default, a moving average, clips what only few samples reach.
+    The quantizer's own default, a moving average, clips what only few samples reach. Values beyond 3e38, which masks use
+    for "never", do not count.
 
     Raises:
-        DataError: an activation is not a finite number for these samples.
+        DataError: an activation is NaN for these samples.
     """
-    from ai_edge_quantizer.calibrator import Calibrator
-    from ai_edge_quantizer.utils.qsv_utils import min_max_update
-
-    calibrator = Calibrator(model, num_threads=1, qsv_update_func=min_max_update)
-    calibrator.calibrate({signature: batches}, recipe)
-    ranges: Ranges = calibrator.get_model_qsvs()
-    broken = [
-        name
-        for name, found in ranges.items()
-        if found and not (np.isfinite(found["min"]).all() and np.isfinite(found["max"]).all())
-    ]
-    if broken:
-        raise DataError(
-            f"with these calibration samples the tensor '{broken[0]}' is NaN or infinite: check their values"
-        )
+    ranges: Ranges = {}
+    for name, values in _activations(model, file, batches):
+        low, high = _ends(values)
+        if not low <= high:
+            raise DataError(f"with these calibration samples the tensor '{name}' is NaN: check their values")
+        if name in ranges:
+            low, high = np.minimum(ranges[name]["min"], low), np.maximum(ranges[name]["max"], high)
+        one = (1,) * values.ndim
+        ranges[name] = {"min": np.reshape(low, one), "max": np.reshape(high, one)}
     return ranges
 
 
-def percentile(model: bytes, signature: str, ranges: Ranges, batches: Batches, percent: float) -> Ranges:
+def _ends(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    low, high = np.min(values), np.max(values)
+    if values.dtype.kind == "f" and (low < -_NEVER or high > _NEVER):
+        counted = values[np.abs(values) < _NEVER]
+        if counted.size:
+            return np.min(counted), np.max(counted)
+    return low, high
+
+
+def percentile(model: bytes, file: TfliteFile, ranges: Ranges, batches: Batches, percent: float) -> Ranges:
     """`ranges` narrowed to the middle `percent` of each activation's values, (100 - percent) / 2 cut at each end.
 
     A second run over the samples fills a histogram of 4096 bins for each tensor between its lowest and highest value:
     memory does not grow with samples, and an end is exact to 1/4096 of the tensor's range.
     """
-    wide = {name: (float(np.min(r["min"])), float(np.max(r["max"]))) for name, r in ranges.items() if r}
+    wide = {name: (float(found["min"].item()), float(found["max"].item())) for name, found in ranges.items()}
     counts = {name: np.zeros(_BINS, np.int64) for name, (low, high) in wide.items() if high > low}
-    for name, values in _activations(model, signature, batches):
-        if name in counts:
-            low, high = wide[name]
-            counts[name] += np.histogram(values, bins=_BINS, range=(low, high))[0]
+    for name, values in _activations(model, file, batches):
+        if name in counts and values.dtype.kind == "f":
+            counts[name] += np.histogram(values, bins=_BINS, range=wide[name])[0]
     narrowed = dict(ranges)
     for name, histogram in counts.items():
-        low, high = wide[name]
-        cut = (100 - percent) / 200 * histogram.sum()
         cumulative = np.cumsum(histogram)
+        if not cumulative[-1]:  # integers keep their range
+            continue
+        cut = (100 - percent) / 200 * cumulative[-1]
+        low, high = wide[name]
+        step = (high - low) / _BINS
         first = int(np.searchsorted(cumulative, cut, side="right"))
         last = int(np.searchsorted(cumulative, cumulative[-1] - cut, side="left")) + 1
-        step = (high - low) / _BINS
-        old = ranges[name]
         narrowed[name] = {
-            **old,
-            "min": np.full_like(old["min"], low + step * first),
-            "max": np.full_like(old["max"], low + step * last),
+            "min": np.full_like(ranges[name]["min"], low + step * first),
+            "max": np.full_like(ranges[name]["max"], low + step * last),
         }
     return narrowed
 
 
-def _activations(model: bytes, signature: str, batches: Batches) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Every float tensor of the signature's subgraph, by name, after each run."""
-    from ai_edge_quantizer.utils import tfl_interpreter_utils as interpreters
+def _activations(model: bytes, file: TfliteFile, batches: Batches) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Every tensor that a run computes or takes in, by name, after each run."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    interpreter = interpreters.create_tfl_interpreter(model, num_threads=1)
-    subgraph = interpreters.get_signature_main_subgraph_index(interpreter, signature)
-    details = [d for d in interpreter.get_tensor_details(subgraph) if d["name"] and np.dtype(d["dtype"]).kind == "f"]
+    # XNNPACK leaves outputs that nothing reads without a value, and they need a range too.
+    interpreter = Interpreter(
+        model_content=model,
+        num_threads=1,
+        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_preserve_all_tensors=True,
+    )
+    if not file.signatures:
+        interpreter.allocate_tensors()
+    wanted = [
+        (graph_index, index, tensor.name)
+        for graph_index, graph in enumerate(file.subgraphs)
+        for index, tensor in enumerate(graph.tensors)
+        if tensor.name and not tensor.constant_bytes and tensor.dtype in _COUNTED
+    ]
+    indices = {tensor.name: index for index, tensor in enumerate(file.main.tensors)}
     for batch in batches:
-        interpreters.invoke_interpreter_signature(interpreter, batch, signature)
-        for detail in details:
-            if np.all(detail["shape"]):
-                yield detail["name"], interpreter.get_tensor(detail["index"], subgraph)
+        if file.signatures:
+            interpreter.get_signature_runner(file.signatures[0].key)(**batch)
+        else:
+            for name, values in batch.items():
+                interpreter.set_tensor(indices[name], values)
+            interpreter.invoke()
+        for graph_index, index, name in wanted:
+            try:
+                values = interpreter.get_tensor(index, graph_index)
+            except ValueError:  # in a subgraph that this run did not enter
+                continue
+            if values.size:
+                yield name, values
 
 
 # Operators with a bias, and the axis of their output channels in the kernel.

@@ -39,8 +39,12 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
     cautions: tuple[Caution, ...] = ()
     ranges: calibrate_tflite.Ranges | None = None
     if recipe.scheme.needs_calibration:
-        ranges, cautions = _ranges(quantizer, model, file, recipe, calibration)
-    result = quantizer.quantize(ranges, enable_progress_bar=False, enable_progress_report=False)
+        ranges, cautions = _ranges(model, file, recipe, calibration)
+    try:
+        result = quantizer.quantize(ranges, enable_progress_bar=False, enable_progress_report=False)
+    except (ValueError, KeyError) as error:  # how the quantizer tells of what it does not support
+        cause = " ".join(str(error).split())[:300]
+        raise RefusedError(f"recipe '{recipe.name}': {_TOOL} can't quantize this file: {cause}") from error
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(result.quantized_model)
     return Quantized(route=_TOOL, tool_versions={_TOOL: version(_TOOL)}, cautions=cautions)
@@ -131,29 +135,23 @@ def _keep_float(quantizer: Any, recipe: Recipe, file: tflite_file.TfliteFile) ->
 
 
 def _ranges(
-    quantizer: Any,
     model: bytes,
     file: tflite_file.TfliteFile,
     recipe: Recipe,
     calibration: dict[str, NDArray[Any]] | None,
 ) -> tuple[calibrate_tflite.Ranges, tuple[Caution, ...]]:
-    from ai_edge_quantizer.recipe_manager import RecipeManager
-
     if recipe.calibration is None or not calibration:
         raise DataError(f"recipe '{recipe.name}' needs calibration samples; name data with --calibration or --data")
-    if len(file.signatures) != 1:
+    if len(file.signatures) > 1:
         raise RefusedError(
             f"the float file has {len(file.signatures)} signatures; calibration runs a file with one; convert it again"
         )
-    signature = file.signatures[0].key
     batches = calibrate_tflite.Batches(
         calibration, {name: (tensor.shape, tensor.dtype) for name, tensor in file.inputs().items()}
     )
-    manager = RecipeManager()
-    manager.load_quantization_recipe(quantizer.get_quantization_recipe())
-    ranges = calibrate_tflite.min_max(model, signature, manager, batches)
+    ranges = calibrate_tflite.min_max(model, file, batches)
     if recipe.calibration.method == "percentile":
-        ranges = calibrate_tflite.percentile(model, signature, ranges, batches, recipe.calibration.percentile)
+        ranges = calibrate_tflite.percentile(model, file, ranges, batches, recipe.calibration.percentile)
     ranges, widened = calibrate_tflite.with_room_for_biases(
         model,
         ranges,

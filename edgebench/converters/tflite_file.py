@@ -51,7 +51,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """`name` is the builtin's or the custom op's own; `inputs` and `outputs` index the subgraph's tensors, -1 is none."""
+    """`name` is the builtin's or the custom op's own; `inputs` and `outputs` index the tensors, -1 is none."""
 
     name: str
     version: int

@@ -163,6 +163,8 @@ def _told(error: Exception) -> StageError:
             "TensorFlow can't convert a recurrent layer that was traced with an open batch: "
             "give the Keras model a fixed batch (keras.Input(..., batch_size=1)), or the layer unroll=True"
         )
+    if "Max and min for dynamic tensors" in text:
+        return RefusedError("TensorFlow's int16x8 can't take integer inputs; drop `route` from the recipe")
     if "Flex" in text or "TF Select" in text:
         return RefusedError(f"this model has operators that TFLite does not have: {text[:400]}")
     return StageError(f"TensorFlow can't convert this model: {text[:400] or type(error).__name__}")

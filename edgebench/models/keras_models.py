@@ -149,6 +149,16 @@ def write_savedmodel(model: Any, folder: Path, example: Example | None) -> tuple
     return list(inputs), output_names
 
 
+def input_names(model: Any) -> list[str]:
+    """Names of the Input layers (their tensors' may be 'keras_tensor_7'), or the keys of a dict; [] for a subclass."""
+    if not _is_graph(model):
+        return []
+    structure = getattr(model, "input", None)
+    if isinstance(structure, dict):
+        return list(structure)
+    return [str(tensor._keras_history.operation.name) for tensor in model.inputs]
+
+
 def _is_graph(model: Any) -> bool:
     """Whether the model knows its own inputs: a functional or a built sequential one, not a subclass."""
     return bool(getattr(model, "inputs", None))
@@ -157,8 +167,7 @@ def _is_graph(model: Any) -> bool:
 def _inputs(model: Any, example: Example | None) -> dict[str, tuple[tuple[int | None, ...], str]]:
     """Name -> (shape with an open batch, dtype), in the model's order."""
     if _is_graph(model):
-        structure = getattr(model, "input", None)
-        names = list(structure) if isinstance(structure, dict) else [_input_name(tensor) for tensor in model.inputs]
+        names = input_names(model)
         return {
             name: (_fill(tuple(tensor.shape), name, example), str(tensor.dtype))
             for name, tensor in zip(names, model.inputs, strict=True)
@@ -182,11 +191,6 @@ def _fill(shape: tuple[int | None, ...], name: str, example: Example | None) -> 
         shape[0],
         *(own if own is not None else given for own, given in zip(shape[1:], array.shape[1:], strict=True)),
     )
-
-
-def _input_name(tensor: Any) -> str:
-    """The name of the Input layer, which is what the user typed; the tensor of an unnamed one is 'keras_tensor_7'."""
-    return str(tensor._keras_history.operation.name)
 
 
 def _output_names(model: Any) -> list[str] | None:

@@ -15,7 +15,7 @@ from edgebench.models.contents import Contents, hash_files, one_line
 from edgebench.types import TensorSpec
 
 # Shapes are written as sympy expressions, which torch gives to `sympify`, and that evaluates them as Python. Allowed
-# are numbers, symbols (s0, u1), sympy's classes (Symbol, Mod, Max) and their keywords, but no attribute and no other name.
+# are numbers, symbols (s0, u1), sympy's classes (Symbol, Mod, Max) and their keywords; no attribute, no other name.
 _NAME = r"[su]\d+|[A-Z][A-Za-z]*|positive|integer|nonnegative|real"
 _SHAPE_EXPRESSION = re.compile(rf"(?:\b(?:{_NAME})\b|\b\d+(?:\.\d+)?\b|['()+\-*/%,<>=&|~ ])*")
 

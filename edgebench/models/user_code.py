@@ -52,14 +52,14 @@ def call(text: str, path: Path, function: str, framework: Framework | None) -> A
 
 
 def seed_everything(framework: Framework | None) -> None:
-    """Seed Python, numpy, and those frameworks that are loaded or will be; Keras layer names start again at 1."""
+    """Seed Python, numpy and the framework (None: each that is installed); Keras' layer names start again at 1."""
     random.seed(SEED)
     np.random.seed(SEED)
-    if framework is Framework.TORCH or "torch" in sys.modules:
+    if framework is not Framework.TENSORFLOW and importlib.util.find_spec("torch"):
         import torch
 
         torch.manual_seed(SEED)
-    if framework is Framework.TENSORFLOW or "keras" in sys.modules:
+    if framework is not Framework.TORCH and importlib.util.find_spec("keras"):
         import keras
 
         keras.utils.clear_session()

@@ -22,6 +22,9 @@ class Miss:
     found: float | None
     message: str
 
+    def __str__(self) -> str:
+        return self.message
+
 
 def misses(rows: Sequence[Row], budget: Budget) -> tuple[Miss, ...]:
     """What stands between these rows and the budget; empty when every candidate meets every limit.
@@ -64,8 +67,11 @@ def _figure(row: Row, name: str) -> tuple[float | None, str | None]:
     if name == "max_size_mb":
         return (None if row.size_bytes is None else row.size_bytes / 1e6), None
     if name == "max_accuracy_drop_pp":
-        drop = row.drop_pp
-        return (drop.value, None) if drop else (None, "the data has no labels to measure accuracy with")
+        if row.drop_pp:
+            return row.drop_pp.value, None
+        if row.metric:
+            return None, f"{row.metric[0]} has no percentage points"
+        return None, "the data has no labels to measure accuracy with"
     return _latency(row, name.removeprefix("max_").removesuffix("_ms"))
 
 

@@ -53,6 +53,8 @@ def pareto_chart(name: str, front: Front, labels: Sequence[str], cost: Axis, qua
             )
         axes.margins(x=0.12, y=0.16)
         axes.set_xlim(left=0)
+        if quality.is_smaller_better:
+            axes.invert_yaxis()  # up is better on every chart
         _place_labels(axes, front.points, labels, heights)
         title = f"{cost.title} against {quality.title}"
         told = "; ".join(
@@ -105,10 +107,9 @@ def _place_labels(axes: Axes, points: Sequence[Point], labels: Sequence[str], he
     box = axes.get_window_extent()
     line = 11 * figure.dpi / 72
     taken: list[tuple[float, float, float]] = []
-    order = sorted(range(len(points)), key=lambda i: (-heights[points[i].quality], points[i].cost))
-    for i in order:
-        point = points[i]
-        x, y = axes.transData.transform((point.cost, heights[point.quality]))
+    places = [axes.transData.transform((point.cost, heights[point.quality])) for point in points]
+    for i in sorted(range(len(points)), key=lambda i: (-places[i][1], places[i][0])):
+        point, (x, y) = points[i], places[i]
         text = shortened(labels[i]) + (" (∞)" if math.isinf(point.quality) else "")
         length = 0.62 * 8.5 * figure.dpi / 72 * len(text)
         is_left = x + 10 + length > box.x1 and x - 10 - length > box.x0

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 
+from edgebench.reports.notation import one_line
 from edgebench.reports.summary import Latency, Row
 from edgebench.types import Estimate, Evaluation
 
@@ -14,12 +15,15 @@ Figure = Callable[[Row], Cell]
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """The rows with a header; units are in the names, `_low` and `_high` are 95 % intervals, `inf` is infinite."""
+    """The rows with a header; units are in the names, `_low` and `_high` are 95 % intervals, `inf` is infinite.
+
+    Figures have nine significant digits; the JSON document has them all.
+    """
     columns = _COLUMNS | _metric_columns(rows)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_neutral(name) for name in columns)
-    writer.writerows([_neutral(figure(row)) for figure in columns.values()] for row in rows)
+    writer.writerow(_written(name) for name in columns)
+    writer.writerows([_written(figure(row)) for figure in columns.values()] for row in rows)
     return out.getvalue()
 
 
@@ -100,8 +104,12 @@ def _baseline(name: str) -> Figure:
     return _evaluated(lambda evaluation: getattr(evaluation.baseline_metrics.get(name), "value", None))
 
 
-def _neutral(cell: Cell) -> Cell:
-    """A text that a spreadsheet would take for a formula, with a quote before it (OWASP, CSV injection)."""
-    if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+def _written(cell: Cell) -> Cell:
+    """A text in one line; what a spreadsheet would take for a formula gets a quote before it (OWASP, CSV injection)."""
+    if isinstance(cell, float):
+        return float(f"{cell:.9g}")
+    if isinstance(cell, str):
+        cell = one_line(cell)
+    if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@")):
         return f"'{cell}"
     return cell

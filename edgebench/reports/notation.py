@@ -8,15 +8,17 @@ from edgebench.types import Estimate
 
 MISSING = "–"
 TOO_FEW = "~"
-SIMULATED = "sim"
+_SMALL = 1e-4  # from here down a figure has more zeros than people count
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, and whole numbers from 100 up, without losing digits: 0.0421, 4.21, 42.1, 12345."""
+    """Three significant digits, and whole numbers from 100 up: 1.00e-06, 0.0421, 4.21, 42.1, 12345."""
     if value is None or math.isnan(value):
         return MISSING
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
+    if 0 < abs(value) < _SMALL:
+        return f"{value:.2e}"
     return f"{value:.{decimals(value)}f}"
 
 
@@ -25,7 +27,7 @@ def decimals(value: float) -> int:
     size = abs(value)
     if size == 0 or not math.isfinite(size):
         return 0
-    return min(9, max(0, 2 - math.floor(math.log10(float(f"{size:.3g}")))))
+    return max(0, 2 - math.floor(math.log10(float(f"{size:.3g}"))))
 
 
 def with_half_width(estimate: Estimate | None) -> str:
@@ -35,6 +37,8 @@ def with_half_width(estimate: Estimate | None) -> str:
     half = max(estimate.high - estimate.value, estimate.value - estimate.low)
     if not math.isfinite(half):
         return f"{number(estimate.value)} ±?"
+    if abs(estimate.value) < _SMALL:
+        return f"{number(estimate.value)} ±{number(half)}"
     return f"{number(estimate.value)} ±{half:.{decimals(estimate.value)}f}"
 
 

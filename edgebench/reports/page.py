@@ -88,7 +88,8 @@ def tiles(rows: Sequence[Row]) -> Iterator[Tile]:
     smaller = [row for row in done if row.precision is not Precision.FP32]
     qualities = [(value, row) for row in smaller if axis and (value := axis.value(row)) is not None]
     if axis and qualities:
-        value, row = max(qualities, key=lambda pair: pair[0])
+        best = min if axis.is_smaller_better else max
+        value, row = best(qualities, key=lambda pair: pair[0])
         yield Tile(f"best {axis.title} below fp32", number(value), label[row.record.cell])
 
 

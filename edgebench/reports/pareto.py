@@ -12,7 +12,7 @@ from edgebench.types import Origin
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A cell on the plane: `cost` is better when smaller, `quality` when larger and may be infinite."""
+    """A cell on the plane: `cost` is better when smaller, `quality` as its axis says; it may be infinite."""
 
     row: Row
     cost: float
@@ -27,6 +27,7 @@ class Axis:
     title: str
     value: Callable[[Row], float | None]
     is_latency: bool = False
+    is_smaller_better: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +42,20 @@ SIZE = Axis("size, MB", lambda row: None if row.size_bytes is None else row.size
 P50 = Axis("p50 latency, ms", lambda row: row.latency.p50_ms.value if row.latency else None, is_latency=True)
 
 
+# Task metrics that are errors; `mae/OUTPUT` where there are several targets. All others are better when larger.
+_ERRORS = ("mae", "rmse")
+
+
 def quality_axis(rows: Sequence[Row]) -> Axis | None:
     """How good a file is, by the best figure that these rows have: the task's metric, else agreement, else SQNR."""
     name = next((row.metric[0] for row in rows if row.metric), None)
     if name is not None:
-        return Axis(one_line(name), lambda row: row.metric[1].value if row.metric and row.metric[0] == name else None)
+        is_error = name.partition("/")[0] in _ERRORS
+        return Axis(one_line(name), _metric(name), is_smaller_better=is_error)
     if any(row.agreement for row in rows):
-        return Axis("agreement with the baseline", lambda row: row.agreement.value if row.agreement else None)
+        return Axis("agreement with the baseline", _agreement, is_smaller_better=False)
     if any(row.sqnr_db is not None for row in rows):
-        return Axis("SQNR, dB", lambda row: row.sqnr_db)
+        return Axis("SQNR, dB", lambda row: row.sqnr_db, is_smaller_better=False)
     return None
 
 
@@ -69,12 +75,24 @@ def front(rows: Sequence[Row], cost: Axis, quality: Axis) -> Front:
             excluded.append((row, f"no {(cost if x is None else quality).title}"))
         else:
             measured.append((row, x, y))
-    points = tuple(Point(row, x, y, not any(_beats(a, b, x, y) for _, a, b in measured)) for row, x, y in measured)
+    places = [(x, y if quality.is_smaller_better else -y) for _, x, y in measured]
+    points = tuple(
+        Point(row, x, y, not any(_beats(other, place) for other in places))
+        for (row, x, y), place in zip(measured, places, strict=True)
+    )
     return Front(points, tuple(excluded))
 
 
-def _beats(a: float, b: float, x: float, y: float) -> bool:
-    return a <= x and b >= y and (a < x or b > y)
+def _beats(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return one[0] <= other[0] and one[1] <= other[1] and one != other
+
+
+def _metric(name: str) -> Callable[[Row], float | None]:
+    return lambda row: row.metric[1].value if row.metric and row.metric[0] == name else None
+
+
+def _agreement(row: Row) -> float | None:
+    return row.agreement.value if row.agreement else None
 
 
 def _unfit(row: Row, cost: Axis) -> str | None:

@@ -99,7 +99,7 @@ def test_a_lambda_layer_needs_trust(nets: Path, ending: str) -> None:
 
     x = keras.Input((4,), name="x")
     keras.Model(x, keras.layers.Lambda(lambda t: t * 2, name="double")(x)).save(nets / f"lam.{ending}")
-    with pytest.raises(ModelError, match="holds a Lambda layer .* add --trust"):
+    with pytest.raises(ModelError, match=r"holds a Lambda layer .* add --trust"):
         snapshot(f"{nets}/lam.{ending}", nets / "run")
     assert snapshot(f"{nets}/lam.{ending}", nets / "run", trust=True).outputs[0].name == "double"
 

@@ -64,7 +64,7 @@ def test_a_syntax_error_is_told_with_its_line(tmp_path: Path) -> None:
 
 def test_weights_for_a_model_that_has_its_own_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"")
-    with pytest.raises(ModelError, match="has its own weights; only keras:NAME, timm:NAME and file.py:function take"):
+    with pytest.raises(ModelError, match=r"has its own weights; only keras:NAME, timm:NAME and file.py:function take"):
         describe(f"{tmp_path}/model.onnx", weights=tmp_path / "model.onnx")
 
 

@@ -75,7 +75,7 @@ def test_data_without_an_input_names_it(nets: Path) -> None:
 def test_code_that_raises_is_told_in_one_line_with_its_place(nets: Path) -> None:
     with pytest.raises(ModelError, match=r"raised RuntimeError: no such model at line \d+ of torch_nets.py$"):
         snapshot(f"{nets}/torch_nets.py:raises", nets / "run")
-    with pytest.raises(ModelError, match="returned a str; return a torch.nn.Module, a Keras model"):
+    with pytest.raises(ModelError, match=r"returned a str; return a torch.nn.Module, a Keras model"):
         snapshot(f"{nets}/torch_nets.py:returns_text", nets / "run")
 
 

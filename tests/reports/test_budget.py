@@ -15,7 +15,7 @@ INT8 = canned.records()[1]
 
 
 def told(budget: Budget, *records: Record) -> list[str]:
-    return [miss.message for miss in misses(summarize_all(records), budget)]
+    return [str(miss) for miss in misses(summarize_all(records), budget)]
 
 
 def test_a_cell_within_every_limit_misses_nothing() -> None:
@@ -62,6 +62,13 @@ def test_a_simulated_latency_is_no_pass() -> None:
 def test_accuracy_without_labels_is_no_pass() -> None:
     (line,) = told(Budget(max_accuracy_drop_pp=50), canned.without_labels()[1])
     assert "the accuracy drop can't be judged against 50.0 pp: the data has no labels" in line
+
+
+def test_a_task_without_percentage_points_is_no_pass() -> None:
+    assert INT8.evaluation is not None
+    regression = replace(INT8.evaluation, metrics={"mae": canned.estimate(0.4, 0.1)}, drop_pp=None)
+    (line,) = told(Budget(max_accuracy_drop_pp=50), replace(INT8, evaluation=regression))
+    assert line.endswith("can't be judged against 50.0 pp: mae has no percentage points")
 
 
 def test_a_failed_or_refused_cell_is_a_miss_and_a_skipped_one_was_not_asked() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import canned
 
 from edgebench.reports import pareto
 from edgebench.reports.summary import Row, summarize_all
-from edgebench.types import Record
+from edgebench.types import Precision, Record
 
 
 def rows(records: tuple[Record, ...]) -> tuple[Row, ...]:
@@ -64,7 +66,18 @@ def test_quality_is_agreement_without_labels_and_sqnr_without_decisions() -> Non
     assert pareto.quality_axis(rows((canned.record("r"),))) is None
 
 
+def test_an_error_metric_is_better_when_smaller() -> None:
+    def regression(name: str, size_bytes: int, mae: float) -> Record:
+        evaluation = replace(canned.evaluation(None, 30.0, None), metrics={"mae/depth": canned.estimate(mae, 0.1)})
+        return canned.record(name, artifact=canned.artifact(Precision.FP16, size_bytes), evaluation=evaluation)
+
+    found = rows((regression("small", 10, 0.5), regression("large", 20, 0.4), regression("bad", 20, 0.6)))
+    quality = pareto.quality_axis(found)
+    assert quality is not None
+    assert on_front(pareto.front(found, pareto.SIZE, quality)) == ["cell-large", "cell-small"]
+
+
 def test_infinite_sqnr_is_the_best_quality() -> None:
-    sqnr = pareto.Axis("SQNR", lambda row: row.sqnr_db)
+    sqnr = pareto.Axis("SQNR", lambda row: row.sqnr_db, is_smaller_better=False)
     front = pareto.front(rows(canned.records()), pareto.P50, sqnr)
     assert on_front(front) == ["cell-tflite-fp32", "cell-tflite-int8", "cell-onnx-fp32"]

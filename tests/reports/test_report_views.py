@@ -131,12 +131,12 @@ def test_a_command_with_backticks_stays_in_its_code_block() -> None:
     assert "````sh\nedgebench 'a```b'\n````" in text
 
 
-def test_csv_cells_are_no_formulas_and_keep_their_text() -> None:
+def test_csv_cells_are_no_formulas_and_one_line() -> None:
     run, records = canned.hostile()
     lines = list(csv.DictReader(io.StringIO(render(run, records, "csv"))))
     assert len(lines) == 3
     assert lines[0]["recipe"].startswith("'=cmd")
-    assert lines[0]["model"] == canned.HOSTILE
+    assert lines[0]["model"] == one_line(canned.HOSTILE)
     for line in lines:
         assert not any(str(cell).startswith(("=", "+", "@")) for cell in line.values())
 
@@ -162,7 +162,9 @@ def test_csv_figures_read_back_as_numbers_with_missing_ones_empty() -> None:
         (12345.6, "12346"),
         (0.0, "0"),
         (-4.2149, "-4.21"),
-        (1e-12, "0.000000000"),
+        (1.234e-12, "1.23e-12"),
+        (-0.00005, "-5.00e-05"),
+        (0.0001, "0.000100"),
         (None, "–"),
         (float("nan"), "–"),
         (float("inf"), "∞"),
