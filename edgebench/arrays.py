@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,16 +10,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from edgebench.atomic import replacing
+
 Array: TypeAlias = NDArray[Any]
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write the arrays to an .npz file. Names are data in it, so that no name can clash or become a path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{os.getpid()}-{path.name}")
     numbered = {f"array-{index}": array for index, array in enumerate(arrays.values())}
-    np.savez(half, names=np.array(json.dumps(list(arrays))), **numbered)
-    half.replace(path)
+    with replacing(path) as half:
+        np.savez(half, names=np.array(json.dumps(list(arrays))), **numbered)
 
 
 def load_arrays(path: Path) -> dict[str, Array]:

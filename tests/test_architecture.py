@@ -17,19 +17,21 @@ FRAMEWORKS |= {"litert_torch", "tflite_runtime", "sklearn", "pycocotools", "matp
 
 # A room may import those named here, and itself.
 GROUND = {"types", "errors", "__init__"}
-LEVEL = GROUND | {"codec", "naming", "arrays", "isolation", "catalogue_files", "environments", "yaml_files"}
+LEVEL = GROUND | {"codec", "naming", "arrays", "isolation", "catalogue_files", "environments", "yaml_files", "atomic"}
 ALLOWED = {
     "types": set(),
     "errors": set(),
     "codec": GROUND,
     "naming": GROUND,
-    "arrays": GROUND,
+    "arrays": GROUND | {"atomic"},
+    "atomic": GROUND,
     "isolation": GROUND,
     "catalogue_files": GROUND,
     "yaml_files": GROUND,
     "environments": GROUND | {"naming"},
     "stats": LEVEL,
-    "store": LEVEL,
+    "store": LEVEL | {"database"},
+    "database": LEVEL,
     "matrix": LEVEL,
     "config": LEVEL | {"matrix", "converters"},
     "runner": set(),

@@ -64,8 +64,8 @@ class Batches:
 def min_max(model: bytes, file: TfliteFile, batches: Batches) -> Ranges:
     """The lowest and highest value of every activation over all samples. Memory: the activations of one batch.
 
-    The quantizer's own default, a moving average, clips what only few samples reach. Values beyond 3e38, which masks use
-    for "never", do not count.
+    The quantizer's own default, a moving average, clips what only few samples reach. Values beyond 3e38, which masks
+    use for "never", do not count.
 
     Raises:
         DataError: an activation is NaN for these samples.
@@ -120,7 +120,7 @@ def percentile(model: bytes, file: TfliteFile, ranges: Ranges, batches: Batches,
 
 
 def _activations(model: bytes, file: TfliteFile, batches: Batches) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Every tensor that a run computes or takes in, by name, after each run."""
+    """Every tensor that a run of the file's signature computes or takes in, by name, after each run."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     # XNNPACK leaves outputs that nothing reads without a value, and they need a range too.
@@ -130,22 +130,15 @@ def _activations(model: bytes, file: TfliteFile, batches: Batches) -> Iterator[t
         experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
         experimental_preserve_all_tensors=True,
     )
-    if not file.signatures:
-        interpreter.allocate_tensors()
     wanted = [
         (graph_index, index, tensor.name)
         for graph_index, graph in enumerate(file.subgraphs)
         for index, tensor in enumerate(graph.tensors)
         if tensor.name and not tensor.constant_bytes and tensor.dtype in _COUNTED
     ]
-    indices = {tensor.name: index for index, tensor in enumerate(file.main.tensors)}
+    runner = interpreter.get_signature_runner(file.signatures[0].key)
     for batch in batches:
-        if file.signatures:
-            interpreter.get_signature_runner(file.signatures[0].key)(**batch)
-        else:
-            for name, values in batch.items():
-                interpreter.set_tensor(indices[name], values)
-            interpreter.invoke()
+        runner(**batch)
         for graph_index, index, name in wanted:
             try:
                 values = interpreter.get_tensor(index, graph_index)

@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 _QDQ = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 _MOVES = _QDQ | frozenset(
-    "Cast CastLike Compress Concat Constant ConstantOfShape DepthToSpace Dropout Expand EyeLike Flatten Gather "
-    "GatherElements GatherND Identity If Loop NonZero OneHot Pad Range Reshape ReverseSequence Scan Shape Size Slice "
-    "SpaceToDepth Split Squeeze Tile Transpose Unsqueeze Where GatherBlockQuantized".split()
+    ["Cast", "CastLike", "Compress", "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Dropout", "Expand", "EyeLike", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "If", "Loop", "NonZero", "OneHot", "Pad", "Range", "Reshape", "ReverseSequence", "Scan", "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where", "GatherBlockQuantized"]
 )
 _DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
 # Runtimes fuse these into the operator before them, so nothing need be quantized between the two.

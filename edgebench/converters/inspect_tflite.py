@@ -30,11 +30,11 @@ def read(path: Path) -> FileFacts:
     """The facts of a .tflite file, from its flatbuffer alone.
 
     Precision is `full-int8` only where *every* operator computes in int8 or uint8. QUANTIZE and DEQUANTIZE at float
-    inputs and outputs are allowed, and so are operators that touch no float and no 8-bit data: the int32, int64 and bool
-    arithmetic on shapes, indices and ids. One operator in float, even a RESHAPE, makes the file `mixed`; `float_ops`
-    names it. Files without int8 or int16 activations are named after how most of their weights are held: int8 read by
-    the operator itself is `dynamic-int8` (it quantizes its float inputs as it runs), int8 behind DEQUANTIZE is
-    `weight-only-int8`, float16 behind DEQUANTIZE is `fp16`.
+    inputs and outputs are allowed, and so are operators that touch no float and no 8-bit data: the int32, int64 and
+    bool arithmetic on shapes, indices and ids. One operator in float, even a RESHAPE, makes the file `mixed`;
+    `float_ops` names it. Files without int8 or int16 activations are named after how most of their weights are held:
+    int8 read by the operator itself is `dynamic-int8` (it quantizes its float inputs as it runs), int8 behind
+    DEQUANTIZE is `weight-only-int8`, float16 behind DEQUANTIZE is `fp16`.
 
     Raises:
         ModelError: the file is absent, truncated, damaged or no .tflite file.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,15 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
     """
     from ai_edge_quantizer.quantizer import Quantizer
 
-    model = float_file.path.read_bytes()
     file = tflite_file.load(float_file.path)
+    model = float_file.path.read_bytes()
+    if not file.signatures:
+        model = _with_signature(model, file)
+        file = tflite_file.parse(model, float_file.path)
     quantizer = Quantizer(model)
     _configure(quantizer, recipe)
     _keep_float(quantizer, recipe, file)
+    _skip_unread_outputs(quantizer, file)
     cautions: tuple[Caution, ...] = ()
     ranges: calibrate_tflite.Ranges | None = None
     if recipe.scheme.needs_calibration:
@@ -48,6 +53,32 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(result.quantized_model)
     return Quantized(route=_TOOL, tool_versions={_TOOL: version(_TOOL)}, cautions=cautions)
+
+
+def _with_signature(model: bytes, file: tflite_file.TfliteFile) -> bytes:
+    """The file with a signature of its tensors' own names: old files have none, and the quantizer needs one."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    packed = schema.ModelT.InitFromPackedBuf(model, 0)
+    if any(buffer.offset > 1 for buffer in packed.buffers):
+        raise RefusedError("the float file has no signature and keeps its weights behind the model; convert it again")
+    signature = schema.SignatureDefT()
+    signature.signatureKey = "serving_default"
+    signature.subgraphIndex = 0
+    ends = []
+    for indices in (file.main.inputs, file.main.outputs):
+        maps = []
+        for index in indices:
+            entry = schema.TensorMapT()
+            entry.name, entry.tensorIndex = file.main.tensors[index].name, index
+            maps.append(entry)
+        ends.append(maps)
+    signature.inputs, signature.outputs = ends
+    packed.signatureDefs = [signature]
+    builder = flatbuffers.Builder(len(model))
+    builder.Finish(packed.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
 
 
 def _configure(quantizer: Any, recipe: Recipe) -> None:
@@ -132,6 +163,24 @@ def _keep_float(quantizer: Any, recipe: Recipe, file: tflite_file.TfliteFile) ->
             quantizer.update_quantization_recipe(
                 f"(?:^|;){pattern};", TFLOperationName.ALL_SUPPORTED, algorithm_key=AlgorithmName.NO_QUANTIZE
             )
+
+
+def _skip_unread_outputs(quantizer: Any, file: tflite_file.TfliteFile) -> None:
+    """Keep in float what has several outputs of which nothing reads one: the quantizer would leave that one in float.
+
+    LiteRT refuses to load an operator, such as SPLIT, whose outputs have two types.
+    """
+    from ai_edge_quantizer.algorithm_manager import AlgorithmName
+    from ai_edge_quantizer.qtyping import TFLOperationName
+
+    for graph in file.subgraphs:
+        read = {index for operator in graph.operators for index in operator.inputs} | set(graph.outputs)
+        for operator in graph.operators:
+            if len(operator.outputs) > 1 and not read.issuperset(operator.outputs):
+                scope = "".join(f"{re.escape(graph.tensors[index].name)};" for index in operator.outputs if index >= 0)
+                quantizer.update_quantization_recipe(
+                    f"^{scope}$", TFLOperationName.ALL_SUPPORTED, algorithm_key=AlgorithmName.NO_QUANTIZE
+                )
 
 
 def _ranges(

@@ -113,6 +113,11 @@ def load(path: Path) -> TfliteFile:
         data = path.read_bytes()
     except OSError as error:
         raise ModelError(f"{path} can't be read: {error.strerror or error}") from error
+    return parse(data, path)
+
+
+def parse(data: bytes, path: Path) -> TfliteFile:
+    """The graph in a file's bytes; `path` names it in errors, which are those of `load`."""
     if len(data) < 8 or data[4:8] != _IDENTIFIER:
         raise ModelError(
             f"{path} is no .tflite file: it does not have the mark 'TFL3' at byte 4; convert the model again"

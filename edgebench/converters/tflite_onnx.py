@@ -52,7 +52,6 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
         RefusedError: an open batch was asked for, or the model's batch is fixed at another number.
         StageError: onnx2tf can't convert the model.
     """
-    python = environments.python_of("onnx2tf")
     if batch is None:
         raise RefusedError("onnx2tf is given fixed shapes here, so that layouts can be checked; name a batch")
     shapes = batched_shapes(baseline, batch)
@@ -61,6 +60,7 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
             raise RefusedError(
                 f"input '{name}' has open axes beside the batch ({list(shape)}); fix its size in the ONNX file"
             )
+    python = environments.python_of("onnx2tf")
     source = (run_folder / baseline.path).absolute()
     with tempfile.TemporaryDirectory(prefix="edgebench-onnx2tf-") as folder:
         work = Path(folder)

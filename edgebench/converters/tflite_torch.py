@@ -69,7 +69,7 @@ def _by_name(
 
     signature = program.module_call_graph[0].signature
     assert signature is not None  # torch.export always describes the root module
-    names = [str(name) for name in signature.forward_arg_names or program.graph_signature.user_inputs]
+    names = [str(name) for name in program.graph_signature.user_inputs]
     wanted = [spec.name for spec in baseline.inputs]
     if set(names) != set(wanted):
         raise ModelError(
@@ -96,9 +96,10 @@ def _by_name(
 
 def _named_outputs(result: object, baseline: Baseline) -> dict[str, torch.Tensor]:
     """The tensors of forward()'s result by baseline name: dict keys, `output_0` ... of a tuple, else `output`."""
+    import torch
     from torch.utils import _pytree as pytree
 
-    leaves = [(path, leaf) for path, leaf in pytree.tree_flatten_with_path(result)[0] if leaf is not None]
+    leaves = [(path, leaf) for path, leaf in pytree.tree_flatten_with_path(result)[0] if isinstance(leaf, torch.Tensor)]
     wanted = [spec.name for spec in baseline.outputs]
     if len(leaves) == 1 and len(wanted) == 1:
         return {wanted[0]: leaves[0][1]}

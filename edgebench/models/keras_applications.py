@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from edgebench.errors import missing_extra
 from edgebench.types import Preprocess
 
-# `preprocess_input` of each module, as keras.applications.imagenet_utils defines the modes.
+# `preprocess_input` of each module, as keras.applications.imagenet_utils defines the modes;
+# the others take 0-255 as it is.
 _TF_MODE = ("mobilenet", "mobilenet_v2", "inception_v3", "inception_resnet_v2", "xception", "nasnet", "resnet_v2")
 _TORCH_MODE = ("densenet",)
 _CAFFE_MODE = ("resnet", "vgg16", "vgg19")
@@ -38,23 +40,11 @@ def preprocess_of(name: str, height: int, width: int) -> Preprocess:
     The middle 87.5 % of the shorter side is taken, the usual ImageNet evaluation crop.
     """
     module = names()[name]
-    scale, mean, std = 1.0, (0.0,), (1.0,)
-    channels = "BGR" if module in _CAFFE_MODE else "RGB"
-    triple_mean, triple_std = None, None
+    plain = Preprocess(height=height, width=width, crop_fraction=0.875, layout="NHWC")
     if module in _TF_MODE:
-        mean, std = (127.5,), (127.5,)
-    elif module in _TORCH_MODE:
-        scale = 1 / 255
-        triple_mean, triple_std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-    elif module in _CAFFE_MODE:
-        triple_mean = (103.939, 116.779, 123.68)
-    return Preprocess(
-        height=height,
-        width=width,
-        crop_fraction=0.875,
-        scale=scale,
-        mean=triple_mean or mean,
-        std=triple_std or std,
-        channels="BGR" if channels == "BGR" else "RGB",
-        layout="NHWC",
-    )
+        return replace(plain, mean=(127.5,), std=(127.5,))
+    if module in _TORCH_MODE:
+        return replace(plain, scale=1 / 255, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+    if module in _CAFFE_MODE:
+        return replace(plain, mean=(103.939, 116.779, 123.68), channels="BGR")
+    return plain

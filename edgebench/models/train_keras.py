@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgebench.atomic import replacing
 from edgebench.errors import ConfigError, ModelError
-from edgebench.models.atomic import replacing
 from edgebench.models.contents import one_line
 from edgebench.models.keras_models import input_names
 from edgebench.models.training import TrainOptions, are_probabilities, check_classes, epoch_seed, is_regression

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from edgebench.models.atomic import replacing
+from edgebench.atomic import replacing
 from edgebench.models.keras_models import import_keras, load_file
 
 RECIPE_VERSION = 1

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from edgebench.atomic import replacing
 from edgebench.models import checkpoint
-from edgebench.models.atomic import replacing
 from edgebench.models.torch_models import import_torch
 
 RECIPE_VERSION = 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -66,11 +65,3 @@ class RunFolder:
     ) -> None:
         self.store.close()
         self._lock.close()
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees all of it or nothing, even after a kill."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{path.name}.{os.getpid()}")
-    half.write_bytes(content)
-    half.replace(path)

@@ -380,12 +380,12 @@ def test_a_file_that_fails_to_import_is_named(tmp_path: Path, wanted: Wanted) ->
 # Packaged data and everything else
 
 
-def test_sample_photos_draw_calibration_and_evaluation_from_different_pixels(wanted: Wanted) -> None:
+def test_sample_photos_draw_calibration_and_evaluation_as_different_crops(wanted: Wanted) -> None:
     pools = open_source("sample-photos", wanted)
     assert isinstance(pools.evaluation, ImageData)
     assert isinstance(pools.calibration, ImageData)
     assert (len(pools.calibration.names), len(pools.evaluation.names)) == (2, 3)
-    short_side = 320
+    short_side = 427
     for data in (pools.calibration, pools.evaluation):
         sides = [data.read(index).size for index in range(60)]
         assert all(width == height and int(0.4 * short_side) <= width <= short_side for width, height in sides)

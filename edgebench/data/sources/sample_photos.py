@@ -1,9 +1,9 @@
 """DATA `sample-photos`: unlabelled square crops of the two real photos that scikit-learn ships.
 
-Each photo (640 pixels wide, 427 high) is cut once into a left half for calibration and a right half for evaluation, so
-no pixel serves both; both halves show a part of the photo's subject. A crop's side is drawn evenly between 40 % and
-100 % of its half's short side, its place evenly inside the half, and about every other one is mirrored. Crop i depends
-only on the seed, the purpose and i.
+A crop's side is drawn evenly between 40 % and 100 % of the photo's short side (427 pixels), its place evenly inside the
+photo, and about every other one is mirrored. Crop i depends only on the seed, the purpose and i. Calibration and
+evaluation crops are different crops of the same photos and may share pixels: two photos show what quantization does to a
+network, not how well its ranges carry over to other scenes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from PIL import Image
 from edgebench.data.sources.protocol import ImageData, Pools, Wanted
 from edgebench.errors import missing_extra
 
-_CALIBRATION_COLUMNS = 320
 DEFAULT_EVALUATION_CROPS = 400
 _SMALLEST_SIDE = 0.4
 
@@ -35,28 +34,23 @@ class SamplePhotos:
         return Pools(
             evaluation=_crops(
                 source,
-                tuple(photo[:, _CALIBRATION_COLUMNS:] for photo in photos),
+                photos,
                 DEFAULT_EVALUATION_CROPS if wanted.evaluation_samples is None else wanted.evaluation_samples,
                 (wanted.seed, 0),
             ),
-            calibration=_crops(
-                source,
-                tuple(photo[:, :_CALIBRATION_COLUMNS] for photo in photos),
-                wanted.calibration_samples,
-                (wanted.seed, 1),
-            ),
+            calibration=_crops(source, photos, wanted.calibration_samples, (wanted.seed, 1)),
         )
 
 
-def _crops(source: str, areas: tuple[npt.NDArray[np.uint8], ...], n: int, seed: tuple[int, int]) -> ImageData:
+def _crops(source: str, photos: tuple[npt.NDArray[np.uint8], ...], n: int, seed: tuple[int, int]) -> ImageData:
     def read(index: int) -> Image.Image:
         rng = np.random.default_rng((*seed, index))
-        area = areas[rng.integers(len(areas))]
-        short_side = min(area.shape[:2])
+        photo = photos[rng.integers(len(photos))]
+        short_side = min(photo.shape[:2])
         side = int(rng.integers(int(_SMALLEST_SIDE * short_side), short_side + 1))
-        top = int(rng.integers(area.shape[0] - side + 1))
-        left = int(rng.integers(area.shape[1] - side + 1))
-        crop = area[top : top + side, left : left + side]
+        top = int(rng.integers(photo.shape[0] - side + 1))
+        left = int(rng.integers(photo.shape[1] - side + 1))
+        crop = photo[top : top + side, left : left + side]
         return Image.fromarray(np.ascontiguousarray(crop[:, ::-1] if rng.integers(2) else crop))
 
     return ImageData(source=source, names=tuple(f"crop {index}" for index in range(n)), read=read)
