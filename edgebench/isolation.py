@@ -27,6 +27,8 @@ from edgebench.errors import ChildDiedError, ChildTimeoutError, EdgebenchError, 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_LONGEST_WAIT_S = 20 * 24 * 3600.0  # poll(2) counts milliseconds in 31 bits
+
 _QUIET_FRAMEWORKS = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONUNBUFFERED": "1"}
 
 
@@ -69,7 +71,7 @@ class Worker:
         connection = self._connection or self._start()
         try:
             connection.send((what, function, arguments, named))
-            if not connection.poll(timeout_s):
+            if not connection.poll(min(timeout_s, _LONGEST_WAIT_S)):
                 self.close()
                 raise ChildTimeoutError(f"{what} was ended after its limit of {timeout_s:g} s; its output: {self._log}")
             outcome, seconds, peak_rss_bytes = connection.recv()

@@ -54,7 +54,7 @@ def main() -> None:
     except EdgebenchError as error:
         status = _told(str(error), error.exit_status)
     except TyperException as error:
-        status = _told(f"{error.format_message()}; see edgebench --help", 2)
+        status = _told(f"{error.format_message().rstrip('.')}; see edgebench --help", 2)
     except (KeyboardInterrupt, typer.Abort):
         status = _told("interrupted; the same command goes on from here", 130)
     except BrokenPipeError:

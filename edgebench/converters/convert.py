@@ -191,6 +191,7 @@ def artifact_key(
 
 def from_file(path: Path, run_folder: Path) -> Artifact:
     """A converted file that the user brought, copied into the run folder, its tensors bound to their own names."""
+    path = path.absolute()
     facts = inspection.read(path)
     with _workshop(run_folder) as workshop:
         for file in facts.files:

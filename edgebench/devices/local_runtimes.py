@@ -56,7 +56,7 @@ def _works(python: str, runtime: str) -> bool:
 
 def _smallest_model() -> bytes:
     """A .tflite file with one float tensor, which is its input and its output, and no operator."""
-    import flatbuffers  # type: ignore[import-untyped]  # comes with ai-edge-litert, without type information
+    import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
     tensor = schema.TensorT()

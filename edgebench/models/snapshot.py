@@ -92,6 +92,7 @@ def _copy(source: Source, folder: Path, *, trust: bool) -> _Written:
     if source.kind is Kind.ONNX:
         onnx_tflite.copy_onnx(path, folder / "model.onnx")
         return _Written(framework=Framework.ONNX, path=folder / "model.onnx")
+    onnx_tflite.read_tflite(path)  # so that what is wrong is said of the user's own file
     shutil.copyfile(path, folder / "model.tflite")
     return _Written(framework=Framework.TFLITE, path=folder / "model.tflite")
 

@@ -32,6 +32,7 @@ class RunFolder:
         Raises:
             ConfigError: it can't be written, holds something else, or another edgebench works in it.
         """
+        path = path.absolute()
         try:
             if path.is_dir() and any(path.iterdir()) and not (path / "records.sqlite").exists():
                 known = {".lock", "work", "logs"}

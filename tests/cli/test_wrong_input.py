@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -141,22 +142,21 @@ def test_an_out_without_write_permission_is_told(edgebench: Edgebench, tmp_path:
         os.system(f"chattr -i '{folder}'")
 
 
+def fill_up(file: Path) -> None:
+    with open(file, "ab", buffering=0) as stream, contextlib.suppress(OSError):
+        while stream.write(b"0" * 4096):
+            pass
+
+
 def test_a_full_disk_is_told_and_the_records_stay(edgebench: Edgebench, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    if os.system(f"mount -t tmpfs -o size=600k tmpfs '{disk}' 2>/dev/null"):
+    if os.system(f"mount -t tmpfs -o size=4m tmpfs '{disk}' 2>/dev/null"):
         pytest.skip("needs root, to mount a small file system")
     try:
         said = edgebench("measure", TFLITE, "--rounds", 1, "--min-seconds", 0, "--out", disk / "run")
         assert said.status in (0, 1)
-        (disk / "fill").write_bytes(b"0" * 10)
-        with open(disk / "fill", "ab") as fill:
-            try:
-                while True:
-                    fill.write(b"0" * 4096)
-                    fill.flush()
-            except OSError:
-                pass
+        fill_up(disk / "fill")
         said = edgebench("measure", ONNX, "--rounds", 1, "--min-seconds", 0, "--out", disk / "run")
         one_line(said, 3, "space")
         (disk / "fill").unlink()
@@ -173,4 +173,4 @@ def test_a_missing_extra_is_told_with_what_to_type(
     (hidden / "sklearn.py").write_text("raise ImportError('hidden')")
     monkeypatch.syspath_prepend(str(hidden))
     monkeypatch.setattr("sys.modules", {k: v for k, v in __import__("sys").modules.items() if "sklearn" not in k})
-    one_line(edgebench("convert", TFLITE, "--data", "digits"), 3, "pip install 'edgebench[zoo]'")
+    one_line(edgebench("convert", TFLITE, "--data", "sample-photos"), 3, "pip install 'edgebench[zoo]'")

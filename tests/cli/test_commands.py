@@ -1,0 +1,137 @@
+"""Each command on a small real model: what it prints, leaves and returns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calling import Edgebench
+
+ROOT = Path(__file__).parent.parent.parent
+FILES = ROOT / "tests" / "files"
+TFLITE = FILES / "tiny-float.tflite"
+ONNX = FILES / "tiny.onnx"
+QUICK = ("--rounds", 2, "--min-runs", 5, "--min-seconds", 0)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "data.npz"
+    np.savez(path, image=rng.normal(size=(80, 8, 8, 3)).astype("float32"), labels=rng.integers(0, 3, 80))
+    return path
+
+
+def test_convert_and_measure_leaves_a_document_of_every_cell(edgebench: Edgebench, data: Path) -> None:
+    said = edgebench(
+        "convert+measure", TFLITE, "--data", data, "--recipe", "tflite-fp32", "--recipe", "tflite-int8",
+        "--json", "--out", "run", *QUICK,
+    )  # fmt: skip
+    assert said.status == 0
+    document = json.loads(said.out)
+    assert set(document) == {"schema", "run", "records"}
+    assert [record["recipe"] for record in document["records"]] == ["tflite-fp32", "tflite-int8"]
+    int8 = document["records"][1]
+    assert int8["precision"] == "full-int8"
+    assert int8["trust"]["verdict"] == "too-few"
+    assert {"p50_ms", "p90_ms", "p99_ms", "first_ms", "load_ms", "n", "rounds"} <= set(int8["latency"])
+    assert set(int8["latency"]["p50_ms"]) == {"value", "low", "high", "n"}
+    assert set(int8["evaluation"]["split"]) == {"conversion", "quantization", "device"}
+    assert int8["evaluation"]["split"]["device"] is None
+    assert int8["memory"]["peak_rss_bytes"] > 1_000_000
+    assert Path("run/report.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_convert_alone_has_no_latency(edgebench: Edgebench, data: Path) -> None:
+    said = edgebench("convert", TFLITE, "--data", data, "--recipe", "tflite-int8", "--json", "--out", "run")
+    record = json.loads(said.out)["records"][0]
+    assert (said.status, record["status"], record["latency"]) == (0, "ok", None)
+    assert record["evaluation"]["outputs"]
+
+
+def test_measure_takes_files_of_both_formats(edgebench: Edgebench) -> None:
+    said = edgebench("measure", TFLITE, ONNX, "--json", *QUICK)
+    records = json.loads(said.out)["records"]
+    assert said.status == 0
+    assert {(record["model"], record["runtime"]) for record in records} == {
+        ("tiny-float.tflite", "litert"),
+        ("tiny.onnx", "onnxruntime"),
+    }
+    assert all(record["latency"]["p50_ms"]["value"] > 0 for record in records)
+
+
+def test_measure_with_labels_gives_accuracy_without_a_baseline(edgebench: Edgebench, data: Path) -> None:
+    said = edgebench("measure", FILES / "tiny-int8.tflite", "--data", data, "--json", *QUICK)
+    evaluation = json.loads(said.out)["records"][0]["evaluation"]
+    assert 0 <= evaluation["metrics"]["top1"]["value"] <= 1
+    assert evaluation["agreement"] is None
+
+
+def test_a_failed_cell_gives_status_1_and_stays_in_the_table(edgebench: Edgebench) -> None:
+    said = edgebench("convert", TFLITE, "--recipe", "tflite-fp32", "--recipe", "tflite-int8", "--out", "run")
+    assert said.status == 1
+    assert "needs calibration samples" in said.out
+
+
+def test_run_checks_the_budget(edgebench: Edgebench, data: Path) -> None:
+    Path("m.yaml").write_text(
+        f"model: {{source: {TFLITE}}}\ndata: {{source: data.npz}}\nrecipes: [tflite-int8]\n"
+        "plan: {rounds: 1, min_runs: 5, min_seconds: 0}\nbudget: {max_size_mb: 0.0001}\n"
+    )
+    said = edgebench("run", "m.yaml")
+    assert said.status == 1
+    assert "budget missed: " in said.err
+    assert "0.0001" in said.err
+
+
+@pytest.mark.parametrize("format", ["table", "markdown", "csv", "json", "html"])
+def test_report_shows_a_run_again_in_any_format(edgebench: Edgebench, format: str) -> None:
+    edgebench("measure", ONNX, "--out", "run", *QUICK)
+    said = edgebench("report", "run", "--format", format)
+    assert said.status == 0
+    assert "tiny.onnx" in said.out
+
+
+def test_report_writes_to_a_file(edgebench: Edgebench) -> None:
+    edgebench("measure", ONNX, "--out", "run", *QUICK)
+    edgebench("report", "run", "--format", "html", "--out", "page.html")
+    assert "tiny.onnx" in Path("page.html").read_text()
+
+
+def test_inspect_shows_operators_and_types(edgebench: Edgebench) -> None:
+    said = edgebench("inspect", FILES / "tiny-int8.tflite")
+    assert "full-int8" in said.out
+    assert "CONV_2D" in said.out
+    facts = json.loads(edgebench("inspect", ONNX, "--json").out)
+    assert facts["census"]["precision"] == "fp32"
+
+
+def test_lists_are_tables_and_documents(edgebench: Edgebench) -> None:
+    assert "tflite-int8" in edgebench("recipes").out
+    assert "host" in [device["name"] for device in json.loads(edgebench("devices", "list", "--json").out)]
+    assert {entry["name"] for entry in json.loads(edgebench("env", "list", "--json").out)} == {
+        "onnx2tf",
+        "tflite-runtime",
+    }
+
+
+def commands() -> list[str]:
+    from typer.main import get_command
+
+    from edgebench.cli import app
+
+    names = []
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        inner = getattr(command, "commands", None)
+        names += [f"{name} {sub}" for sub in inner] if inner else [name]
+    return names
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_is_documented_and_its_help_has_an_example(edgebench: Edgebench, command: str) -> None:
+    assert f"\n## edgebench {command}" in (ROOT / "docs" / "commands.md").read_text()
+    said = edgebench(*command.split(), "--help")
+    assert said.status == 0
+    assert f"Example:  edgebench {command}" in said.out
