@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-slow check lint format types wheel bench clean
+.PHONY: demo test test-slow check lint format types wheel bench reports measure-reports clean
 
 demo: $(INSTALLED)  ## Convert and measure a real model on real data, and show the table
 	$(BIN)/edgebench convert+measure zoo:digits-cnn-keras --data digits --out runs/demo
@@ -30,6 +30,22 @@ types: $(INSTALLED)
 
 wheel: $(INSTALLED)  ## Build the wheel from the sdist and use it, core only, in an empty folder
 	bash .ci/wheel $(BIN)/python
+
+bench: $(INSTALLED)  ## The claims of speed and quality, measured here; wants a quiet machine
+	$(BIN)/python benchmarks/runner_fidelity.py
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/int8_quality.py reports/efficientnet-lite0
+
+reports: $(INSTALLED)  ## Make the published views again from their records
+	for run in reports/*/; do \
+	    $(BIN)/edgebench report $$run --format html --out $$run/report.html && \
+	    $(BIN)/edgebench report $$run --format markdown --out $$run/report.md || exit 1; \
+	done
+
+measure-reports: $(INSTALLED)  ## Take the published measurements again; wants a quiet machine
+	$(BIN)/edgebench run reports/efficientnet-lite0/matrix.yaml --out runs/efficientnet-lite0
+	cp runs/efficientnet-lite0/records.sqlite reports/efficientnet-lite0/
+	$(MAKE) reports
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("edgebench needs Python 3.11 or newer; name one: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'

@@ -100,7 +100,7 @@ def measure(
     axes = _axes(device, runtime, threads, batch, timeout, (rounds, min_runs, min_seconds, max_seconds, seed))
     folder = out or _default_out(files[0].stem)
     with reporter(quiet=quiet, verbose=verbose) as progress:
-        cells = measure_files(files, source, axes, folder, sys.argv, progress, trust=trust)
+        cells = measure_files(files, source, axes, folder, _typed(), progress, trust=trust)
     results.show(folder, cells, as_json=as_json, quiet=quiet)
 
 
@@ -168,8 +168,13 @@ def _fill(
 
     folder = out or _default_out(matrix.name)
     with reporter(quiet=quiet, verbose=verbose) as progress:
-        cells = pipeline.convert_and_measure(matrix, folder, sys.argv, progress, measure=with_latency)
+        cells = pipeline.convert_and_measure(matrix, folder, _typed(), progress, measure=with_latency)
     results.show(folder, cells, matrix.budget, as_json=as_json, quiet=quiet)
+
+
+def _typed() -> tuple[str, ...]:
+    """The command as the user typed it, for the record; the program's path on this machine is nobody's business."""
+    return ("edgebench", *sys.argv[1:])
 
 
 def _matrix(

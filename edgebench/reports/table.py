@@ -16,6 +16,7 @@ from edgebench.reports import grid
 from edgebench.reports.notation import one_line
 from edgebench.reports.summary import Row
 from edgebench.store import RunInfo
+from edgebench.types import Caution
 
 _GAP = 2
 # Names and verdicts wrap past these widths, and are given what is left of the line; figures never wrap.
@@ -81,9 +82,15 @@ def _rich_table(columns: Sequence[grid.Column], width: int) -> Table:
 
 
 def _print_cautions(console: Console, run: RunInfo | None, rows: Sequence[Row]) -> None:
+    """Each kind of caution once, by its first; a noisy machine gives one of each kind to every row."""
     doubts = grid.doubts(run, rows)
     if doubts:
         console.print(Text("\nCautions"))
-    for caution, about in doubts.items():
-        text = Text(f"{one_line(caution.code)} ({', '.join(about)}): {one_line(caution.message)}", overflow="fold")
+    by_code: dict[str, list[Caution]] = {}
+    for caution in doubts:
+        by_code.setdefault(caution.code, []).append(caution)
+    for code, (first, *others) in by_code.items():
+        about = ", ".join(dict.fromkeys(label for caution in (first, *others) for label in doubts[caution]))
+        more = f" [{doubts[first][0]}; the figures of the others: --format markdown]" if others else ""
+        text = Text(f"{one_line(code)} ({about}): {one_line(first.message)}{more}", overflow="fold")
         console.print(Padding(text, (0, 0, 0, 2)))
