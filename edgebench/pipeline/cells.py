@@ -44,8 +44,9 @@ class Cell:
         evaluation: Evaluation | None,
         environment: dict[str, str],
     ) -> Record:
-        """The record of a cell that went well."""
-        return self._record(Status.OK, environment, artifact=artifact, measurement=measurement, evaluation=evaluation)
+        """The record of a cell that went well; its delegate is the one that ran, not the one asked for."""
+        record = self._record(Status.OK, environment, artifact=artifact, measurement=measurement, evaluation=evaluation)
+        return replace(record, delegate=measurement.rounds[0].delegate) if measurement else record
 
     def ended(
         self, stage: str, error: StageError, environment: dict[str, str], artifact: Artifact | None = None

@@ -171,14 +171,17 @@ def _p50_by_round(record: Record) -> dict[int, float]:
 
 
 def _conditions(row: Row) -> tuple[object, ...]:
-    """What must be equal before two latencies are compared."""
+    """What must be equal before two latencies are compared.
+
+    The delegate is the one asked for: that one file runs on it and the other does not is part of the answer.
+    """
     record = row.record
     versions = frozenset(round_.runtime_version for round_ in record.measurement.rounds) if record.measurement else None
     return (
         record.model,
         record.device,
         record.runtime,
-        record.delegate,
+        record.target.delegate if record.target else record.delegate,
         record.threads,
         record.batch,
         row.format,
@@ -196,7 +199,6 @@ def _order(row: Row) -> tuple[object, ...]:
         record.threads,
         _place(list(Format), row.format),
         record.runtime,
-        record.delegate,
         _place(list(Precision), row.precision),
         record.recipe or "",
         record.cell,
