@@ -32,7 +32,7 @@ def ranges(
 ) -> TensorsData:
     """The range of every float tensor around operators of `op_types`, for onnxruntime's quantizer.
 
-    `samples` are the file's inputs by name, shape (n, ...), n samples on axis 0; `workshop` is a folder for scratch files.
+    `samples` are the file's inputs by name, shape (n, ...), n samples on axis 0. Scratch files go to `workshop`.
 
     Raises:
         DataError: an input has no samples.
@@ -77,7 +77,7 @@ def ranges(
 
 
 def feeds(model: Path, samples: Mapping[str, NDArray[Any]]) -> Iterator[dict[str, NDArray[Any]]]:
-    """One run's inputs after the other, in the file's types. A fixed batch is filled up with the first samples again."""
+    """The inputs of each run, in the file's types; a fixed batch is filled up with the first samples again."""
     import onnx
 
     from edgebench.converters import onnx_file
@@ -104,7 +104,10 @@ def _percentiles(
     workshop: Path,
     onnxruntime: Any,
 ) -> dict[str, tuple[float, float]]:
-    """Ranges that hold `percentile` % of each tensor's values, the rest cut half at each end, right to 1/4096 of its range."""
+    """Ranges that hold `percentile` % of each tensor's values, half of the rest cut at each end.
+
+    They are right to 1/4096 of the tensor's full range.
+    """
     import onnx
 
     inner = {name: limit for name, limit in limits.items() if limit[1] > limit[0]}

@@ -11,7 +11,8 @@ The rules by which a file gets its precision:
 - full-int8: there are int8 operators and no operator computes in float. mixed: some do.
 - dynamic-int8: activations are quantized while it runs, and every operator with weights computes in int8; the
   arithmetic between them is float by nature.
-- weight-only-int8 / -int4: no operator computes in integers, and the weights of all operators that have some are stored so.
+- weight-only-int8 / -int4: no operator computes in integers, and the weights of all operators that have some are
+  stored so.
 - fp16 / fp32: all arithmetic is in that type.
 
 A runtime may do less than the file says: it may have no int8 kernel for an operator in QDQ form.
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
 
 _QDQ = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 _MOVES = _QDQ | frozenset(
-    ["Cast", "CastLike", "Compress", "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Dropout", "Expand", "EyeLike", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "If", "Loop", "NonZero", "OneHot", "Pad", "Range", "Reshape", "ReverseSequence", "Scan", "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where", "GatherBlockQuantized"]
+    """
+    Cast CastLike Compress Concat Constant ConstantOfShape DepthToSpace Dropout Expand EyeLike Flatten Gather
+    GatherBlockQuantized GatherElements GatherND Identity If Loop NonZero OneHot Pad Range Reshape ReverseSequence
+    Scan Shape Size Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze Where
+    """.split()
 )
 _DYNAMIC = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
 # Runtimes fuse these into the operator before them, so nothing need be quantized between the two.

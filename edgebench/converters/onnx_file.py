@@ -21,7 +21,8 @@ def load(path: Path) -> ModelProto:
     """The model without its external data, local functions inlined; every tensor is as long as its shape says.
 
     Raises:
-        ModelError: not an ONNX file, cut short, breaks ONNX's rules, or its external data is absent or leaves its folder.
+        ModelError: not an ONNX file, cut short, against ONNX's rules, or its external data is absent or outside its
+            folder.
     """
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types

@@ -51,11 +51,11 @@ def infer(model: ModelProto) -> TensorTypes:
 
 
 def count(model: ModelProto, types: TensorTypes) -> int | None:
-    """Multiply-accumulates of convolutions, matrix products and recurrent layers for one run; None where a shape is open.
+    """Multiply-accumulates of convolutions, matrix products and recurrent layers for one run; None where unknown.
 
     A convolution takes one for each output element, kernel element and input channel of its group; a product of
     (m, k) and (k, n) takes m k n; a recurrent step takes gates x hidden x (inputs + hidden). Loop bodies run an
-    unknown number of times, so a product inside one gives None.
+    unknown number of times, so a product inside one gives None, as an open shape does.
     """
     bodies = list(onnx_file.graphs(model.graph))[1:]
     if any(_macs(node, types) != 0 for body in bodies for node in body.node):
@@ -70,7 +70,7 @@ def count(model: ModelProto, types: TensorTypes) -> int | None:
 
 
 def _standard_and_light(model: ModelProto) -> ModelProto:
-    """A copy for inference: large weights become inputs of their shape, contrib operators their standard counterparts."""
+    """A copy for inference: large weights become inputs of their shape, contrib operators their counterparts."""
     import onnx
 
     light = onnx.ModelProto()

@@ -37,7 +37,7 @@ def pool_spatial_means(model: ModelProto) -> None:
 
 
 def _axes(node: NodeProto, stored: dict[str, TensorProto]) -> set[int]:
-    """The non-negative axes of a ReduceMean of rank 4: an attribute before opset 18, an input since; empty when unknown."""
+    """The axes, from 0, of a ReduceMean of rank 4: an attribute before opset 18, an input since; empty when unknown."""
     import onnx
 
     axes = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "axes"), [])

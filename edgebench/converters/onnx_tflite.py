@@ -45,9 +45,8 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
     inputs, outputs, cautions = onnx_bind.bindings(baseline, out, names)
     for binding in inputs:
         if binding.tensor.shape and binding.tensor.shape[0] != batch:
-            raise RefusedError(
-                f"tf2onnx fixes the batch of this .tflite at {binding.tensor.shape[0]}; take --batch {binding.tensor.shape[0]}"
-            )
+            made = binding.tensor.shape[0]
+            raise RefusedError(f"tf2onnx fixes the batch of this .tflite at {made}; take --batch {made}")
     return Exported(
         path=out,
         inputs=inputs,

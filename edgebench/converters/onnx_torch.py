@@ -97,10 +97,9 @@ class _Snapshot:
         self.input_names = given if set(given) == set(known) else known
         known = [spec.name for spec in baseline.outputs]
         structure = program.call_spec.out_spec
-        if structure is None or structure.num_leaves != len(known):
-            raise StageError(
-                f"the snapshot gives {structure and structure.num_leaves} outputs, the baseline has {len(known)}: {known}"
-            )
+        given_out = structure.num_leaves if structure else 0
+        if structure is None or given_out != len(known):
+            raise StageError(f"the snapshot gives {given_out} outputs, the baseline has {len(known)}: {known}")
         by_position = pytree.tree_unflatten(list(range(len(known))), structure)
         is_named = isinstance(by_position, dict) and set(by_position) == set(known)
         self.output_names = sorted(known, key=lambda name: int(by_position[name])) if is_named else known

@@ -169,7 +169,8 @@ def _check_opset(model: ModelProto, recipe: Recipe) -> None:
     opset = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
     if recipe.scheme is Scheme.INT8 and opset < _LOWEST_OPSET:
         raise RefusedError(
-            f"recipe '{recipe.name}': the model has opset {opset}, int8 needs {_LOWEST_OPSET}; export it again with a newer one"
+            f"recipe '{recipe.name}': the model has opset {opset}, int8 needs {_LOWEST_OPSET} or above; "
+            "export it again with a newer one"
         )
 
 
@@ -180,8 +181,8 @@ def _saturation_caution() -> tuple[Caution, ...]:
     return (
         Caution(
             code="saturates-without-vnni",
-            message="this CPU has no VNNI: its int8 kernels may saturate, so accuracy measured here can be lower than on "
-            "a CPU with VNNI or on ARM; judge the file on the device that it is for",
+            message="this CPU has no VNNI: its int8 kernels may saturate, so accuracy measured here can be lower than "
+            "on a CPU with VNNI or on ARM; judge the file on the device that it is for",
         ),
     )
 

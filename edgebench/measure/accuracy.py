@@ -54,7 +54,7 @@ def evaluate(
         layouts={binding.baseline: _baseline_layout(binding) for binding in artifact_outputs},
     )
     cautions: list[Caution] = []
-    if task is None and _looks_like_classification(context):
+    if task is None and _looks_like_classification(context, has_baseline=baseline_outputs is not None):
         task = Task.CLASSIFICATION
         cautions.append(_ASSUMED)
     measure = tasks.bind(task, context) if task is not None else None
@@ -92,10 +92,12 @@ def _sample_count(baseline_outputs: Outputs) -> int:
     return next(iter(counts.values()))
 
 
-def _looks_like_classification(context: Context) -> bool:
+def _looks_like_classification(context: Context, *, has_baseline: bool) -> bool:
     if not class_outputs(context):
         return False
-    return context.truth.labels is not None or (not context.truth.targets and len(context.baseline_outputs) == 1)
+    if context.truth.labels is not None:
+        return True
+    return has_baseline and not context.truth.targets and len(context.baseline_outputs) == 1
 
 
 def _diverge(measure: TaskMeasure | None, reference: Outputs, outputs: Outputs) -> Divergence:

@@ -74,9 +74,15 @@ def test_a_recipe_named_twice_is_refused() -> None:
         ("format: onnx\nscheme: int8\n", "bad.yaml: recipe 'bad': int8 needs a `calibration` section"),
         ("format: onnx\nscheme: int16x8\ncalibration: {}\n", "onnx has no int16x8; possible: fp32"),
         ("format: onnx\n", "bad.yaml: scheme: is missing"),
-        ("format: onnx\nscheme: int8\ncalibration: {sampels: 3}\n", "unknown key 'calibration.sampels'; did you mean 'samples'?"),
+        (
+            "format: onnx\nscheme: int8\ncalibration: {sampels: 3}\n",
+            "unknown key 'calibration.sampels'; did you mean 'samples'?",
+        ),
         ("format: onnx\nscheme: int8\ncalibration: {samples: 0}\n", "calibration samples: 0; at least 1 is needed"),
-        ("format: onnx\nscheme: int8\ncalibration: {samples: many}\n", "calibration.samples: Input should be a valid integer"),
+        (
+            "format: onnx\nscheme: int8\ncalibration: {samples: many}\n",
+            "calibration.samples: Input should be a valid integer",
+        ),
         ("format: onnx\nscheme: int7\n", "'int8' or 'int16x8' (found 'int7')"),
         ("- a list\n", "expected keys and values"),
         ("format: [\n", "not YAML"),
