@@ -35,7 +35,7 @@ def ranges(
     `samples` are the file's inputs by name, shape (n, ...), n samples on axis 0. Scratch files go to `workshop`.
 
     Raises:
-        DataError: an input has no samples.
+        DataError: an input has no samples, or samples with NaN or Inf.
         StageError: a tensor had no finite value.
     """
     import onnxruntime
@@ -63,7 +63,8 @@ def ranges(
     for name, (low, high) in limits.items():
         if not (np.isfinite(low) and np.isfinite(high)):
             raise StageError(
-                f"calibration: tensor '{name}' ranges from {low} to {high}; look for NaN or Inf in the data"
+                f"calibration: tensor '{name}' ranges from {low} to {high}, though the samples are finite; "
+                "the model overflows on them"
             )
     if calibration.method == "percentile":
         limits = _percentiles(model, limits, samples, calibration.percentile, workshop, onnxruntime)
@@ -90,6 +91,10 @@ def feeds(model: Path, samples: Mapping[str, NDArray[Any]]) -> Iterator[dict[str
     n = min(lengths.values(), default=0)
     if n == 0:
         raise DataError(f"calibration has no samples: {lengths}")
+    for spec in inputs:
+        # onnxruntime's minimum and maximum skip NaN, so the ranges would not show it.
+        if spec.dtype.startswith("float") and not all(np.isfinite(sample).all() for sample in samples[spec.name]):
+            raise DataError(f"calibration samples of input '{spec.name}' hold NaN or Inf; look at the data")
     batch = max((spec.shape[0] or 1 for spec in inputs if spec.shape), default=1)
     for start in range(0, n, batch):
         chosen = [index % n for index in range(start, start + batch)]

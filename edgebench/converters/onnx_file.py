@@ -148,7 +148,8 @@ def _external_length(tensor: TensorProto, path: Path) -> int:
     location = entries.get("location", "")
     folder = path.resolve().parent
     target = (folder / location).resolve()
-    if not location or Path(location).is_absolute() or not target.is_relative_to(folder) or target == folder:
+    leaves = Path(location).is_absolute() or ".." in Path(location).parts or not target.is_relative_to(folder)
+    if not location or leaves or target == folder:
         raise ModelError(f"{path}: tensor '{tensor.name}' lies at '{location}', outside the model's folder; not opened")
     if not target.is_file():
         raise ModelError(f"{path}: its external data '{location}' is not beside it; copy both files together")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
     Raises:
         MissingError: the extra `tensorflow` is not installed.
         RefusedError: it is not float32, has more than one subgraph, operators without a counterpart, or another batch.
-        StageError: tf2onnx fails.
+        StageError: tf2onnx fails, or the open file is wrong at batch 1 or 3.
     """
     try:
         import tf2onnx
@@ -47,6 +48,8 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
         if binding.tensor.shape and binding.tensor.shape[0] != batch:
             made = binding.tensor.shape[0]
             raise RefusedError(f"tf2onnx fixes the batch of this .tflite at {made}; take --batch {made}")
+    if batch is None:
+        onnx_bind.prove_open_batch(baseline, out, lambda feed: _run(source, names, feed), names)
     return Exported(
         path=out,
         inputs=inputs,
@@ -55,6 +58,25 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
         tool_versions={tool: version(tool) for tool in ("onnx", "tf2onnx")},
         cautions=cautions,
     )
+
+
+def _run(source: Path, names: Mapping[str, str], feed: onnx_bind.Arrays) -> onnx_bind.Arrays:
+    """The .tflite's outputs; in and out by the names that `names` gives its tensors."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(source), num_threads=1)
+    details = interpreter.get_input_details()
+    inputs = {detail["index"]: feed[names.get(detail["name"], detail["name"])] for detail in details}
+    for index, array in inputs.items():
+        interpreter.resize_tensor_input(index, array.shape)
+    interpreter.allocate_tensors()
+    for index, array in inputs.items():
+        interpreter.set_tensor(index, array)
+    interpreter.invoke()
+    return {
+        names.get(detail["name"], detail["name"]): interpreter.get_tensor(detail["index"])
+        for detail in interpreter.get_output_details()
+    }
 
 
 def _signature_names(source: Path) -> dict[str, str]:

@@ -33,6 +33,8 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
     from ai_edge_quantizer.quantizer import Quantizer
 
     file = tflite_file.load(float_file.path)
+    if recipe.scheme.needs_calibration:
+        _refuse_loops(recipe, file)
     model = float_file.path.read_bytes()
     if not file.signatures:
         model = _with_signature(model, file)
@@ -53,6 +55,16 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(result.quantized_model)
     return Quantized(route=_TOOL, tool_versions={_TOOL: version(_TOOL)}, cautions=cautions)
+
+
+def _refuse_loops(recipe: Recipe, file: tflite_file.TfliteFile) -> None:
+    """The inside of a loop or a branch can't be calibrated: its tensors are not seen from outside."""
+    loops = sorted({operator.name for operator in file.main.operators} & {"WHILE", "IF", "CALL", "CALL_ONCE"})
+    if loops:
+        raise RefusedError(
+            f"recipe '{recipe.name}': the model has {' and '.join(loops)} (a recurrent layer, for example), whose inside "
+            f"{_TOOL} can't calibrate; take tflite-dynamic-int8, or unroll the layer"
+        )
 
 
 def _with_signature(model: bytes, file: tflite_file.TfliteFile) -> bytes:

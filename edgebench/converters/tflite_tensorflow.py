@@ -19,6 +19,7 @@ from edgebench.errors import DataError, RefusedError, StageError, missing_extra
 from edgebench.types import Baseline, Binding, Recipe, Scheme
 
 _SIGNATURE = "serving_default"
+_SINGLE = "serving_batch_1"  # a recurrent model's snapshot has it: see models/keras_models.py
 
 
 def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -> Exported:
@@ -173,7 +174,8 @@ def _told(error: Exception) -> StageError:
 def _save_at(tf: Any, baseline: Baseline, source: Path, shapes: dict[str, tuple[int | None, ...]], folder: str) -> None:
     """Save the snapshot's signature again with these input shapes: `from_saved_model` takes them from the signature."""
     loaded = tf.saved_model.load(str(source))
-    serve = loaded.signatures[_SIGNATURE]
+    is_single = all(shape[:1] == (1,) for shape in shapes.values())
+    serve = loaded.signatures[_SINGLE if is_single and _SINGLE in loaded.signatures else _SIGNATURE]
     module = tf.Module()
     module.loaded = loaded  # keeps the variables alive and in the saved model
     module.serve = tf.function(lambda tensors: serve(**tensors))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +27,7 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
 
     Raises:
         RefusedError: the snapshot's batch is fixed at another number, or litert-torch can't keep it open.
-        ModelError: the snapshot and the baseline's description disagree.
+        ModelError: the snapshot can't be loaded, or it and the baseline's description disagree.
         MissingError: the extra `torch` is not installed.
     """
     try:
@@ -35,7 +36,12 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
     except ImportError as error:
         raise missing_extra(error.name or "litert-torch", "torch", "PyTorch to .tflite") from error
 
-    program = torch.export.load(run_folder / baseline.path)
+    path = run_folder / baseline.path
+    try:
+        program = torch.export.load(path)
+    except Exception as error:  # torch documents no set of errors for a corrupt archive
+        cause = " ".join(str(error).split())[:300] or type(error).__name__
+        raise ModelError(f"the snapshot {path} can't be loaded: {cause}") from error
     shapes = batched_shapes(baseline, batch)
     last_in = {spec.name for spec in baseline.inputs if spec.layout == "NCHW" and len(spec.shape) == 4}
     last_out = {spec.name for spec in baseline.outputs if len(spec.shape) == 4} if last_in else set()
@@ -91,6 +97,10 @@ def _by_name(
                 name: tensor.permute(0, 2, 3, 1) if name in last_out else tensor for name, tensor in outputs.items()
             }
 
+    # torch.export reads the names of open axes from the signature, and a bare **tensors has none.
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(name, kind) for name in ("self", *names)]
+    setattr(ByName.forward, "__signature__", inspect.Signature(parameters))  # noqa: B010 - no attribute that mypy knows
     return ByName()
 
 
@@ -138,4 +148,4 @@ def _sample(
             sizes = [sizes[axis] for axis in CHANNELS_LAST]
         sample[spec.name] = torch.zeros(sizes, dtype=getattr(torch, spec.dtype))
         dynamic[spec.name] = {0: batch_axis} if shape and shape[0] is None else None
-    return sample, {"tensors": dynamic} if any(dynamic.values()) else None
+    return sample, dynamic if any(dynamic.values()) else None

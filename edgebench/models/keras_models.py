@@ -14,7 +14,7 @@ from edgebench.errors import MissingError, ModelError, missing_extra
 from edgebench.models import keras_applications
 from edgebench.models.checkpoint import refuse_other_keys
 from edgebench.models.contents import one_line, random_weights
-from edgebench.models.savedmodel import SIGNATURE
+from edgebench.models.savedmodel import SIGNATURE, SINGLE_SIGNATURE
 from edgebench.models.source import RANDOM_WEIGHTS
 from edgebench.types import Caution, Preprocess
 
@@ -143,6 +143,10 @@ def write_savedmodel(model: Any, folder: Path, example: Example | None) -> tuple
         archive.track(model)
         signature = [tf.TensorSpec(shape, dtype, name=name) for name, (shape, dtype) in inputs.items()]
         archive.add_endpoint(SIGNATURE, serve, input_signature=signature)
+        if any(isinstance(layer, keras.layers.RNN) for layer in model._flatten_layers()):
+            # TFLite fuses a recurrent layer only where it was traced at a fixed batch.
+            single = [tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name=spec.name) for spec in signature]
+            archive.add_endpoint(SINGLE_SIGNATURE, serve, input_signature=single)
         archive.write_out(str(folder), verbose=False)
     except Exception as error:  # whatever a layer raises while it is traced
         raise ModelError(f"model '{model.name}' can't be written as a SavedModel: {one_line(error)}") from error

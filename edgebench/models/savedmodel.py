@@ -15,6 +15,7 @@ from edgebench.models.contents import Contents, one_line
 from edgebench.types import Layout, TensorSpec
 
 SIGNATURE = "serving_default"
+SINGLE_SIGNATURE = "serving_batch_1"
 
 Order = tuple[list[str], list[str]]
 """Names of the inputs and of the outputs, which a SavedModel itself does not order."""

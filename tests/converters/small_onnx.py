@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper, numpy_helper
+
 from edgebench.converters import onnx_file
 from edgebench.converters.exported import Exported
 from edgebench.types import Baseline, Binding, Framework, TensorSpec
-from onnx import helper, numpy_helper
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 

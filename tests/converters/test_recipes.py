@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from edgebench.converters.recipes import catalogue, load_recipes
 from edgebench.errors import ConfigError
 from edgebench.types import Scheme

@@ -91,6 +91,12 @@ def test_an_open_batch_runs_at_any_size(run_folder: Path, tmp_path: Path) -> Non
     exported = tflite_torch.export(_without_lstm(run_folder), run_folder, tmp_path / "open.tflite", batch=None)
     assert exported.inputs[0].tensor.shape == (None, 8, 6, 3)
     assert inspect_tflite.read(exported.path).batch is None
+    from ai_edge_litert.interpreter import Interpreter
+
+    runner = Interpreter(str(exported.path)).get_signature_runner()
+    alone = np.concatenate([runner(input=FEED["image"][i : i + 1].transpose(0, 2, 3, 1))["output"] for i in (0, 1, 0)])
+    together = runner(input=np.ascontiguousarray(FEED["image"][[0, 1, 0]].transpose(0, 2, 3, 1)))["output"]
+    np.testing.assert_allclose(together, alone, atol=1e-6)
 
 
 def test_a_net_with_ids_and_an_lstm_quantizes_to_int8_and_keeps_its_ids(run_folder: Path, tmp_path: Path) -> None:
@@ -118,6 +124,12 @@ def test_a_baseline_that_names_other_tensors_than_its_snapshot_is_told(run_folde
     wrong = replace(BASELINE, inputs=(replace(BASELINE.inputs[0], name="picture"), *BASELINE.inputs[1:]))
     with pytest.raises(ModelError, match="takes image, ids, extra where the baseline says picture, ids, extra"):
         tflite_torch.export(wrong, run_folder, tmp_path / "net.tflite", batch=1)
+
+
+def test_a_damaged_snapshot_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "model.pt2").write_bytes(b"not a zip file")
+    with pytest.raises(ModelError, match=r"model\.pt2 can't be loaded: [^\n]*$"):
+        tflite_torch.export(BASELINE, tmp_path, tmp_path / "net.tflite", batch=1)
 
 
 def test_a_snapshot_of_fixed_batch_refuses_another(run_folder: Path, tmp_path: Path) -> None:

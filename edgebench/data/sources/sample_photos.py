@@ -2,8 +2,8 @@
 
 A crop's side is drawn evenly between 40 % and 100 % of the photo's short side (427 pixels), its place evenly inside the
 photo, and about every other one is mirrored. Crop i depends only on the seed, the purpose and i. Calibration and
-evaluation crops are different crops of the same photos and may share pixels: two photos show what quantization does to a
-network, not how well its ranges carry over to other scenes.
+evaluation crops are different crops of the same photos and may share pixels: two photos show what quantization does to
+a network, not how well its ranges carry over to other scenes.
 """
 
 from __future__ import annotations
