@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ RUNTIMES = {
     "tflite-runtime": Format.TFLITE,
     "onnxruntime": Format.ONNX,
 }
+MOST_THREADS = 1024  # runtimes crash when they are asked for more than the system gives
 DEFAULT_RUNTIMES = ("litert", "onnxruntime")
 
 
@@ -55,6 +57,12 @@ class Budget:
     max_p90_ms: float | None = None
     max_size_mb: float | None = None
 
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            limit = getattr(self, name)
+            if limit is not None and not (math.isfinite(limit) and limit >= 0):
+                raise ValueError(f"budget {name}: {limit}; it must be a number of at least 0")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
@@ -72,8 +80,8 @@ class Axes:
         for runtime in self.runtimes:
             if runtime not in RUNTIMES:
                 raise ValueError(f"runtimes: '{runtime}' is unknown; possible: {', '.join(RUNTIMES)}")
-        if min(self.threads) < 1:
-            raise ValueError(f"threads: {min(self.threads)}; at least 1 is needed")
+        if min(self.threads) < 1 or max(self.threads) > MOST_THREADS:
+            raise ValueError(f"threads: {', '.join(map(str, self.threads))}; each must be from 1 to {MOST_THREADS}")
         if any(batch is not None and batch < 1 for batch in self.batches):
             raise ValueError("batches: each must be at least 1, or open")
 

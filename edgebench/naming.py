@@ -1,4 +1,4 @@
-"""File names from names that people and models chose."""
+"""Names that people and models chose, made safe for file systems and for one line of text."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def file_name(name: str) -> str:
     if safe == name:
         return safe
     return f"{safe or 'unnamed'}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
+def printable(text: str) -> str:
+    """The text without what moves a terminal's cursor or breaks the line: control characters as escapes."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -6,11 +6,14 @@ file, device, runtime and conditions a number belongs to. Impossible values are 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
 Layout = Literal["NHWC", "NCHW"]
+
+MOST_RUNS = 10_000_000  # of one round: its raw latencies are kept, in memory and in the store
 
 
 class Framework(StrEnum):
@@ -352,12 +355,17 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name in ("min_seconds", "max_seconds", "warmup_max_seconds", "timeout_s", "stage_timeout_s"):
+            if not math.isfinite(getattr(self, name)):
+                raise ValueError(f"plan {name}: {getattr(self, name)}; it must be a finite number")
         if self.rounds < 1:
             raise ValueError(f"plan rounds: {self.rounds}; at least 1 is needed, 5 for a verdict")
         if self.min_runs < 1 or self.max_runs < self.min_runs:
             raise ValueError(
                 f"plan min_runs {self.min_runs} and max_runs {self.max_runs}: need 1 <= min_runs <= max_runs"
             )
+        if self.max_runs > MOST_RUNS:
+            raise ValueError(f"plan max_runs {self.max_runs}: at most {MOST_RUNS} runs of a round can be kept")
         if self.min_seconds < 0 or self.max_seconds < self.min_seconds:
             raise ValueError(
                 f"plan min_seconds {self.min_seconds} and max_seconds {self.max_seconds}: "

@@ -50,7 +50,11 @@ def parse(content: dict[str, Any], shape: type[T], where: str) -> T:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
-        text = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
+        text = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "missing":
+            text = "is missing"
+        elif first["type"] in ("model_type", "dataclass_type"):
+            text = "needs keys and values, {key: value}"
         found = f" (found {first['input']!r:.60})" if first["type"] not in ("value_error", "missing") else ""
         raise ConfigError(f"{where}: {key + ': ' if key else ''}{text}{found}") from error
     return result

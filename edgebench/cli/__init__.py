@@ -12,6 +12,10 @@ from typer.exceptions import TyperException
 from edgebench import __version__
 from edgebench.cli import environments, look, measuring, training
 from edgebench.errors import EdgebenchError
+from edgebench.naming import printable
+
+INTERRUPTED = 130
+_GOES_ON = "interrupted; the same command goes on from here"
 
 app = typer.Typer(
     name="edgebench",
@@ -51,12 +55,14 @@ def main() -> None:
     """
     try:
         status = app(standalone_mode=False)
+        if status == INTERRUPTED:  # typer ends a command so on Ctrl-C
+            status = _told(_GOES_ON, INTERRUPTED)
     except EdgebenchError as error:
         status = _told(str(error), error.exit_status)
     except TyperException as error:
         status = _told(f"{error.format_message().rstrip('.')}; see edgebench --help", 2)
     except (KeyboardInterrupt, typer.Abort):
-        status = _told("interrupted; the same command goes on from here", 130)
+        status = _told(_GOES_ON, INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away
         status = 0
@@ -67,6 +73,5 @@ def main() -> None:
 
 
 def _told(text: str, status: int) -> int:
-    line = " ".join(text.split())
-    print(f"edgebench: {line}", file=sys.stderr)
+    print(f"edgebench: {printable(' '.join(text.split()))}", file=sys.stderr)
     return status

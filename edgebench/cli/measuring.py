@@ -252,7 +252,7 @@ def _axes(
             min_runs=min_runs,
             max_runs=max(min_runs, 10_000),
             min_seconds=min_seconds,
-            max_seconds=max(min_seconds, max_seconds),
+            max_seconds=max_seconds,
             timeout_s=max(300.0, 10 * max_seconds),
             stage_timeout_s=timeout_s,
             seed=seed,

@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from edgebench.naming import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -37,7 +39,7 @@ class PlainProgress:
 
     def _say(self, text: str) -> None:
         if not self._quiet:
-            print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+            print(f"[{time.strftime('%H:%M:%S')}] {printable(text)}", file=sys.stderr, flush=True)
 
 
 class BarProgress:
@@ -72,19 +74,19 @@ class BarProgress:
     def phase(self, text: str, steps: int | None) -> None:
         if self._task is not None:
             self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(text, total=steps, detail="")
+        self._task = self._progress.add_task(printable(text), total=steps, detail="")
 
     def step(self, text: str) -> None:
         if self._task is not None:
             self._progress.advance(self._task)
         if text:
-            self._progress.console.print(f"  {text}", markup=False, highlight=False)
+            self._progress.console.print(f"  {printable(text)}", markup=False, highlight=False)
 
     def detail(self, text: str) -> None:
         if self._task is not None:
-            self._progress.update(self._task, detail=text)
+            self._progress.update(self._task, detail=printable(text))
         if self._verbose:
-            self._progress.console.print(f"    {text}", markup=False, highlight=False)
+            self._progress.console.print(f"    {printable(text)}", markup=False, highlight=False)
 
 
 def reporter(*, quiet: bool, verbose: bool) -> PlainProgress | BarProgress:

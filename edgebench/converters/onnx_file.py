@@ -15,6 +15,29 @@ if TYPE_CHECKING:
 
 # protobuf's own limit for one message; larger models keep their weights in an external-data file.
 _LARGEST_FILE = 2**31 - 1
+# ONNX's checker passes every operator outside its own domain; those read here by position need so many inputs.
+_FEWEST_INPUTS = {
+    "Conv": 2,
+    "ConvInteger": 2,
+    "ConvTranspose": 2,
+    "DequantizeLinear": 2,
+    "DynamicQuantizeLSTM": 12,
+    "DynamicQuantizeLinear": 1,
+    "DynamicQuantizeMatMul": 2,
+    "GRU": 3,
+    "Gemm": 2,
+    "LSTM": 3,
+    "MatMul": 2,
+    "MatMulInteger": 2,
+    "MatMulIntegerToFloat": 4,
+    "MatMulNBits": 3,
+    "QGemm": 6,
+    "QLinearConv": 8,
+    "QLinearMatMul": 8,
+    "QuantizeLinear": 2,
+    "RNN": 3,
+    "ReduceMean": 1,
+}
 
 
 def load(path: Path) -> ModelProto:
@@ -50,6 +73,9 @@ def load(path: Path) -> ModelProto:
             model = inline_local_functions(model)
     except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
         raise ModelError(f"{path} is not a valid ONNX model: {_one_line(error)}") from error
+    for graph in graphs(model.graph):
+        for node in graph.node:
+            _check_node(node, path)
     return model
 
 
@@ -116,6 +142,19 @@ def _attribute_tensors(node: NodeProto) -> Iterator[TensorProto]:
         if attribute.HasField("sparse_tensor"):
             yield attribute.sparse_tensor.values
             yield attribute.sparse_tensor.indices
+
+
+def _check_node(node: NodeProto, path: Path) -> None:
+    # protobuf gives bytes where a text is not UTF-8.
+    if not all(isinstance(text, str) for text in (node.op_type, node.domain, node.name, *node.input, *node.output)):
+        raise ModelError(f"{path} is not an ONNX file, or is damaged: an operator's name is no text")
+    fewest_inputs = _FEWEST_INPUTS.get(node.op_type, 0)
+    fewest_outputs = 0 if node.op_type not in _FEWEST_INPUTS else 3 if node.op_type == "DynamicQuantizeLinear" else 1
+    if len(node.input) < fewest_inputs or len(node.output) < fewest_outputs:
+        raise ModelError(
+            f"{path}: {node.op_type} '{node.name}' has {len(node.input)} inputs and {len(node.output)} outputs, "
+            f"it needs {fewest_inputs} and {fewest_outputs}"
+        )
 
 
 def _check_tensor(tensor: TensorProto, path: Path) -> None:

@@ -30,8 +30,8 @@ def infer(model: ModelProto) -> TensorTypes:
 
     try:
         inferred = onnx.shape_inference.infer_shapes(_standard_and_light(model), data_prop=True)
-    except (RuntimeError, ValueError):  # an operator that contradicts its inputs: only the stated shapes are known
-        inferred = model
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+        inferred = model  # an operator contradicts its inputs: only the stated shapes are known
     dtypes: dict[str, str] = {}
     shapes: dict[str, tuple[int | None, ...]] = {}
     for graph in onnx_file.graphs(inferred.graph):

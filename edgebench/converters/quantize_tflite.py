@@ -62,8 +62,8 @@ def _refuse_loops(recipe: Recipe, file: tflite_file.TfliteFile) -> None:
     loops = sorted({operator.name for operator in file.main.operators} & {"WHILE", "IF", "CALL", "CALL_ONCE"})
     if loops:
         raise RefusedError(
-            f"recipe '{recipe.name}': the model has {' and '.join(loops)} (a recurrent layer, for example), whose inside "
-            f"{_TOOL} can't calibrate; take tflite-dynamic-int8, or unroll the layer"
+            f"recipe '{recipe.name}': the model has {' and '.join(loops)} (a recurrent layer, for example), whose "
+            f"inside {_TOOL} can't calibrate; take tflite-dynamic-int8, or unroll the layer"
         )
 
 

@@ -13,7 +13,7 @@ from edgebench.data.audit import audit
 from edgebench.data.fit_arrays import fit_arrays
 from edgebench.data.fit_images import fit_images
 from edgebench.data.fitted import Fitted
-from edgebench.data.samples import open_samples, remove_samples, write_samples
+from edgebench.data.samples import Samples, open_samples, remove_samples, write_samples
 from edgebench.data.sources import Dataset, ImageData, Wanted, open_source
 from edgebench.data.synthetic import DEFAULT_SAMPLES, synthetic
 from edgebench.data.wording import listed, shown
@@ -199,6 +199,7 @@ def _write(
     cautions: tuple[Caution, ...],
 ) -> PreparedData:
     evaluation_set = write_samples(run_folder, "evaluation", evaluation.stream(evaluation_indices))
+    _refuse_nan_truth(evaluation.source, open_samples(run_folder, evaluation_set))
     calibration_set = None
     if calibration is not None and calibration_indices:
         calibration_set = write_samples(run_folder, "calibration", calibration.stream(calibration_indices))
@@ -214,3 +215,19 @@ def _write(
         preprocess=evaluation.preprocess,
         cautions=cautions,
     )
+
+
+def _refuse_nan_truth(source: str, samples: Samples) -> None:
+    """Raise DataError where a label or target is NaN or Inf: every metric against it would be NaN."""
+    truth = {f"target:{name}": values for name, values in samples.targets.items()}
+    if samples.labels is not None:
+        truth["labels"] = samples.labels
+    for name, values in truth.items():
+        if np.issubdtype(values.dtype, np.floating):
+            bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+            if bad.any():
+                first = samples.names[int(bad.argmax())]
+                raise DataError(
+                    f"{source}: '{name}' has NaN or Inf in {int(bad.sum())} of {len(values)} samples, "
+                    f"first in {shown(first)}; mend or remove them"
+                )

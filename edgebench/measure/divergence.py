@@ -99,8 +99,8 @@ def _finite(name: str, whose: str, block: Array, first_sample: int) -> NDArray[n
     if bad.any():
         sample = first_sample + int(np.argmax(bad.reshape(len(block), -1).any(axis=1)))
         raise StageError(
-            f"output '{name}': {whose} numbers have NaN or Inf, first in sample {sample}: look there for an overflow "
-            "(fp16) or a division by zero"
+            f"output '{name}': {whose} numbers have NaN or Inf, first in evaluation sample {sample}: "
+            "look at its inputs, or for an overflow (fp16) or a division by zero"
         )
     return values
 

@@ -99,7 +99,7 @@ def _prepare(
         outputs=tuple(_real(binding.tensor) for binding in artifact.outputs),
         parameters=artifact.census.parameters,
     )
-    request = data_request(source, trust)
+    request = replace(data_request(source, trust), calibration_samples=0)
     what = f"preparing {source.source or 'synthetic inputs'}"
     return worker.call(what, LOAD_TIMEOUT_S, data.prepare, source.source, stand_in, root, request).value, root
 

@@ -87,6 +87,38 @@ def test_what_is_no_yaml_is_told_with_its_line(edgebench: Edgebench, tmp_path: P
     one_line(edgebench("run", "m.yaml"), 2, "m.yaml line 2", "not YAML")
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "plan: {min_seconds: .nan}", "plan: {max_seconds: .inf}", "plan: {max_runs: 99999999999}",
+        "budget: {max_p90_ms: .nan}", "budget: {max_size_mb: -1}", "threads: [100000]", "data: null", "model: zoo:x",
+    ],
+)  # fmt: skip
+def test_an_impossible_value_of_a_matrix_is_told_before_anything_runs(
+    edgebench: Edgebench, tmp_path: Path, wrong: str
+) -> None:
+    model = "" if wrong.startswith("model") else f"model: {{source: {TFLITE}}}\n"
+    (tmp_path / "m.yaml").write_text(f"{model}{wrong}\n")
+    said = edgebench("run", "m.yaml")
+    one_line(said, 2, "m.yaml: ", wrong.split(":")[0])
+    assert "_Model" not in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+def test_truth_with_nan_names_its_sample(edgebench: Edgebench, tmp_path: Path) -> None:
+    target = np.zeros((60, 3), "float32")
+    target[7] = np.nan
+    inputs = np.random.default_rng(0).normal(size=(60, 8, 8, 3)).astype("float32")
+    np.savez(tmp_path / "data.npz", **{"image": inputs, "target:scores": target})
+    said = edgebench("measure", TFLITE, "--data", "data.npz", "--task", "regression")
+    one_line(said, 2, "data.npz: 'target:scores' has NaN or Inf in 1 of 60 samples, first in 7")
+
+
+def test_a_name_with_control_characters_stays_on_one_line(edgebench: Edgebench) -> None:
+    said = edgebench("measure", "a\nb\x1b[31m.tflite")
+    one_line(said, 2, "b\\x1b[31m.tflite")
+
+
 def test_a_missing_matrix_is_named(edgebench: Edgebench) -> None:
     one_line(edgebench("run", "absent.yaml"), 2, "absent.yaml: No such file")
 

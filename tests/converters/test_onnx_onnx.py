@@ -95,3 +95,17 @@ def test_an_input_that_the_baseline_lacks_is_told(source: Path, tmp_path: Path) 
     wrong = replace(baseline, inputs=(baseline.inputs[0],))
     with pytest.raises(StageError, match="tensor 'extra' is none of the baseline's: ids"):
         onnx_onnx.export(wrong, tmp_path, tmp_path / "out" / "net.onnx", 1)
+
+
+def test_an_input_that_the_file_lacks_gives_a_caution_and_a_lacking_output_an_error(
+    source: Path, tmp_path: Path
+) -> None:
+    onnx.save(small_onnx.token_net(), source)
+    baseline = small_onnx.baseline(source, tmp_path)
+    more = replace(baseline, inputs=(*baseline.inputs, replace(baseline.inputs[0], name="mask")))
+    exported = onnx_onnx.export(more, tmp_path, tmp_path / "out" / "net.onnx", 1)
+    assert [caution.code for caution in exported.cautions] == ["unused-input"]
+    assert "'mask' changes no output" in exported.cautions[0].message
+    more = replace(baseline, outputs=(*baseline.outputs, replace(baseline.outputs[0], name="states")))
+    with pytest.raises(StageError, match="lacks the baseline's outputs states"):
+        onnx_onnx.export(more, tmp_path, tmp_path / "out" / "net.onnx", 1)

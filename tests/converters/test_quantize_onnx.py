@@ -99,22 +99,23 @@ def test_percentile_calibration_leaves_out_outliers_and_never_widens_the_range(t
     assert scales[1]["r_scale"] <= scales[0]["r_scale"]
 
 
-def test_percentile_calibration_needs_memory_for_one_sample_at_a_time(tmp_path: Path) -> None:
-    """1000 samples' activations of one convolution alone would be 1 GB; numpy's own arrays stay under 8 MB."""
+def test_percentile_calibration_needs_no_more_memory_for_more_samples(tmp_path: Path) -> None:
+    """Kept whole, the activations of 300 samples would be 7 MB."""
     import tracemalloc
 
-    model = small_onnx.cnn()
-    samples = np.broadcast_to(IMAGES[:1], (1000, 3, 16, 16))
-    recipe = _recipe(Scheme.INT8, calibration=Calibration(method="percentile", samples=1000))
     source = tmp_path / "float.onnx"
-    onnx.save(model, source)
-    tracemalloc.start()
-    try:
-        quantize_onnx.quantize(small_onnx.exported(source), recipe, {"image": samples}, tmp_path / "out.onnx")
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 8e6
+    onnx.save(small_onnx.cnn(), source)
+    recipe = _recipe(Scheme.INT8, calibration=Calibration(method="percentile"))
+    peaks = []
+    for n in (2, 3, 300):  # the first run also counts what is imported
+        samples = np.broadcast_to(IMAGES[:1], (n, 3, 16, 16))
+        tracemalloc.start()
+        try:
+            quantize_onnx.quantize(small_onnx.exported(source), recipe, {"image": samples}, tmp_path / "out.onnx")
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[2] < peaks[1] + 2_000_000
 
 
 def test_nan_in_the_calibration_data_is_told(tmp_path: Path) -> None:

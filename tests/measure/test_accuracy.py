@@ -168,7 +168,7 @@ def test_a_channels_first_baseline_keeps_its_class_axis_behind_a_channels_last_f
 def test_a_nan_fails_the_cell(logits):
     broken = logits.copy()
     broken[7, 3] = np.nan
-    with pytest.raises(StageError, match="first in sample 7"):
+    with pytest.raises(StageError, match="first in evaluation sample 7"):
         _evaluate(broken, logits)
 
 
