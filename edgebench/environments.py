@@ -7,7 +7,6 @@ where it stays; a marker file, written last, says that it is whole.
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgebench.cache_folder import cache_folder
 from edgebench.errors import InputError, MissingError, StageError
 
 _MARKER = "edgebench-complete"
@@ -83,12 +83,7 @@ def _known(name: str) -> _Environment:
 
 
 def _folder(name: str) -> Path:
-    home = os.environ.get("EDGEBENCH_HOME")
-    if home:
-        return Path(home).expanduser().absolute() / "envs" / name
-    import platformdirs
-
-    return platformdirs.user_cache_path("edgebench") / "envs" / name
+    return cache_folder("envs") / name
 
 
 def _identity(environment: _Environment) -> str:

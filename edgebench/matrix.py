@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgebench.types import Format, Plan, Preprocess, Recipe, Task
+from edgebench.types import Format, Plan, Preprocess, Recipe, Target, Task
 
 RUNTIMES = {
     "litert": Format.TFLITE,
@@ -85,9 +86,13 @@ class Axes:
         if any(batch is not None and batch < 1 for batch in self.batches):
             raise ValueError("batches: each must be at least 1, or open")
 
-    def runtimes_of(self, format: Format) -> tuple[str, ...]:
-        """The asked runtimes that run files of `format`."""
-        return tuple(runtime for runtime in self.runtimes if RUNTIMES[runtime] is format)
+    def targets(self, format: Format) -> Iterator[Target]:
+        """Where a file of `format` is measured: each device, each asked runtime of the format, each thread count."""
+        for device in self.devices:
+            for runtime in self.runtimes:
+                if RUNTIMES[runtime] is format:
+                    for threads in self.threads:
+                        yield Target(device=device, runtime=runtime, threads=threads)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

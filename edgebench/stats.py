@@ -1,4 +1,4 @@
-"""Percentiles, confidence intervals and paired tests: the only place that does statistics. Every interval is 95 %.
+"""Percentiles, confidence intervals and paired tests: the only place that makes them. Every interval is 95 %.
 
 Bad arguments (no values, q outside 0..1) are ValueError: they are a caller's mistake, not a user's.
 """

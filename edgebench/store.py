@@ -88,6 +88,7 @@ class Store:
             connection.execute(table.insert().values(name=_storable(run.name), body=to_json(run)))
 
     def run(self) -> RunInfo | None:
+        """What `set_run` kept last; None in a store of which nobody said what it is."""
         with self._transaction() as connection:
             body = connection.execute(_tables().runs.select()).mappings().first()
         return None if body is None else self._value(RunInfo, body["body"], "the run")
@@ -142,6 +143,7 @@ class Store:
         return tuple(self._value(Record, body, f"a record of cell {cell}") for body in bodies)
 
     def has_ok(self, cell: str) -> bool:
+        """Whether the cell has a record that went well, so that it need not be done again."""
         with self._transaction() as connection:
             return _has_ok(connection, cell)
 
@@ -173,6 +175,7 @@ class Store:
             connection.execute(table.insert().values(key=key, sha256=artifact.sha256, body=to_json(artifact)))
 
     def artifact(self, key: str) -> Artifact | None:
+        """What `add_artifact` kept under the hash; its files may be gone by now."""
         from sqlalchemy import select
 
         table = _tables().artifacts

@@ -179,8 +179,6 @@ class SampleSet:
     path: str
     n: int
     sha256: str
-    has_labels: bool
-    targets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Bring your own Keras model and data: `edgebench convert+measure my_keras_model.py:net --data my_keras_model.py:samples`."""
+"""Your own Keras model and data: edgebench convert+measure my_keras_model.py:net --data my_keras_model.py:samples."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Bring your own torch model and data: `edgebench convert+measure my_torch_model.py:net --data my_torch_model.py:samples`."""
+"""Your own torch model and data: edgebench convert+measure my_torch_model.py:net --data my_torch_model.py:samples."""
 
 import numpy as np
 import torch

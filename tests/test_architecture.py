@@ -18,6 +18,7 @@ FRAMEWORKS |= {"litert_torch", "tflite_runtime", "sklearn", "pycocotools", "matp
 # A room may import those named here, and itself.
 GROUND = {"types", "errors", "__init__"}
 LEVEL = GROUND | {"codec", "naming", "arrays", "isolation", "catalogue_files", "environments", "yaml_files", "atomic"}
+LEVEL |= {"cache_folder"}
 ALLOWED = {
     "types": set(),
     "errors": set(),
@@ -28,7 +29,8 @@ ALLOWED = {
     "isolation": GROUND,
     "catalogue_files": GROUND,
     "yaml_files": GROUND,
-    "environments": GROUND | {"naming"},
+    "cache_folder": GROUND,
+    "environments": GROUND | {"cache_folder"},
     "stats": LEVEL,
     "store": LEVEL | {"database"},
     "database": LEVEL,

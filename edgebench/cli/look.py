@@ -66,7 +66,8 @@ def recipes(as_json: options.Json = False) -> None:
         return
     table = _table("recipe", "scheme", "inputs/outputs", "default", "what it is")
     for recipe in found.values():
-        table.add_row(recipe.name, recipe.scheme, recipe.io_dtype, "yes" if recipe.default else "", recipe.description)
+        is_default = "yes" if recipe.default else ""
+        _row(table, recipe.name, recipe.scheme, recipe.io_dtype, is_default, recipe.description)
     _print(table)
 
 

@@ -14,7 +14,7 @@ from edgebench.errors import ConfigError
 
 if TYPE_CHECKING:
     from edgebench.matrix import Axes, DataSource, Matrix
-    from edgebench.types import Preprocess, Recipe, Task
+    from edgebench.types import Plan, Preprocess, Recipe, Task
 
 
 def add_to(app: typer.Typer) -> None:
@@ -66,7 +66,7 @@ def convert(
         trust,
         _data(data, calibration, calibration_samples, evaluation_samples, task, preprocess, seed),
         recipe,
-        _axes(None, None, None, batch, timeout),
+        _axes(None, None, None, batch, _plan(timeout)),
     )
     _fill(matrix, out, quiet=quiet, verbose=verbose, as_json=as_json, with_latency=False)
 
@@ -78,7 +78,6 @@ def measure(
     runtime: options.Runtimes = None,
     threads: options.Threads = None,
     batch: options.Batches = None,
-    trust: options.Trust = False,
     evaluation_samples: options.EvaluationSamples = None,
     task: options.TaskName = None,
     preprocess: options.PreprocessFile = None,
@@ -97,10 +96,11 @@ def measure(
     from edgebench.pipeline import measure_files
 
     source = _data(data, None, 100, evaluation_samples, task, preprocess, seed)
-    axes = _axes(device, runtime, threads, batch, timeout, (rounds, min_runs, min_seconds, max_seconds, seed))
+    plan = _plan(timeout, rounds, min_runs, min_seconds, max_seconds, seed)
+    axes = _axes(device, runtime, threads, batch, plan)
     folder = out or _default_out(files[0].stem)
     with reporter(quiet=quiet, verbose=verbose) as progress:
-        cells = measure_files(files, source, axes, folder, _typed(), progress, trust=trust)
+        cells = measure_files(files, source, axes, folder, _typed(), progress)
     results.show(folder, cells, as_json=as_json, quiet=quiet)
 
 
@@ -137,7 +137,7 @@ def convert_and_measure(
         trust,
         _data(data, calibration, calibration_samples, evaluation_samples, task, preprocess, seed),
         recipe,
-        _axes(device, runtime, threads, batch, timeout, (rounds, min_runs, min_seconds, max_seconds, seed)),
+        _axes(device, runtime, threads, batch, _plan(timeout, rounds, min_runs, min_seconds, max_seconds, seed)),
     )
     _fill(matrix, out, quiet=quiet, verbose=verbose, as_json=as_json)
 
@@ -239,30 +239,43 @@ def _axes(
     runtimes: list[str] | None,
     threads: list[int] | None,
     batches: list[str] | None,
-    timeout_s: float,
-    rounds_of: tuple[int, int, float, float, int] | None = None,
+    plan: Plan,
 ) -> Axes:
     from edgebench.matrix import DEFAULT_RUNTIMES, Axes
-    from edgebench.types import Plan
 
-    rounds, min_runs, min_seconds, max_seconds, seed = rounds_of or (5, 50, 1.0, 10.0, 0)
     try:
-        plan = Plan(
-            rounds=rounds,
-            min_runs=min_runs,
-            max_runs=max(min_runs, 10_000),
-            min_seconds=min_seconds,
-            max_seconds=max_seconds,
-            timeout_s=max(300.0, 10 * max_seconds),
-            stage_timeout_s=timeout_s,
-            seed=seed,
-        )
         return Axes(
             devices=tuple(devices or ("host",)),
             runtimes=tuple(runtimes or DEFAULT_RUNTIMES),
             threads=tuple(threads or (1,)),
             batches=tuple(_batch(text) for text in batches or ("1",)),
             plan=plan,
+        )
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _plan(
+    stage_timeout_s: float,
+    rounds: int = 5,
+    min_runs: int = 50,
+    min_seconds: float = 1.0,
+    max_seconds: float = 10.0,
+    seed: int = 0,
+) -> Plan:
+    """The plan that the options ask for; its other limits grow with them, so that none of them is cut off."""
+    from edgebench.types import Plan
+
+    try:
+        return Plan(
+            rounds=rounds,
+            min_runs=min_runs,
+            max_runs=max(min_runs, 10_000),
+            min_seconds=min_seconds,
+            max_seconds=max_seconds,
+            timeout_s=max(300.0, 10 * max_seconds),
+            stage_timeout_s=stage_timeout_s,
+            seed=seed,
         )
     except ValueError as error:
         raise ConfigError(str(error)) from error

@@ -11,7 +11,7 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="zoo:NAME, keras:NAME, a .keras, .h5, SavedModel folder, .pt2, TorchScript, .onnx, .tflite, "
+        help="zoo:NAME, keras:NAME, timm:NAME, a .keras, .h5, SavedModel folder, .pt2, TorchScript, .onnx, .tflite, "
         "or file.py:function returning a torch or Keras model.",
     ),
 ]

@@ -16,13 +16,11 @@ from edgebench.errors import DataError
 from edgebench.types import Layout, Preprocess
 
 
-def peek(
-    source: str, *, preprocess: Preprocess | None, layout: Layout | None, trust: bool = False
-) -> dict[str, AnyArray]:
+def peek(source: str, *, preprocess: Preprocess | None, layout: Layout | None) -> dict[str, AnyArray]:
     """The first sample as example inputs, each with a batch axis of 1; the key "" is the only input.
 
     float64 becomes float32, as models expect; other dtypes stay. `layout` decides the axis order where the source knows
-    it (images and digits); `trust` changes nothing, as no form of data runs anything but the function the user names.
+    it (images and digits).
 
     Raises:
         DataError: the data can't be read, or images have no `preprocess` to give them a size.

@@ -14,24 +14,19 @@ from edgebench.data.fit_arrays import fit_arrays
 from edgebench.data.fit_images import fit_images
 from edgebench.data.fitted import Fitted
 from edgebench.data.samples import Samples, open_samples, remove_samples, write_samples
-from edgebench.data.sources import Dataset, ImageData, Wanted, open_source
+from edgebench.data.sources import EVALUATION_CAP, Dataset, ImageData, Wanted, open_source
 from edgebench.data.synthetic import DEFAULT_SAMPLES, synthetic
 from edgebench.data.wording import listed, shown
 from edgebench.errors import DataError
 from edgebench.types import Baseline, Caution, PreparedData, Preprocess, Task
 
-DEFAULT_EVALUATION_CAP = 1000
 # Where one data set must serve both and is too small for it, calibration gets a quarter.
 _SHARED_POOL_DIVISOR = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataRequest:
-    """What a run asks of its data. `evaluation_samples` None is all, up to 1000; `calibration_samples` 0 is none.
-
-    `trust` covers files that execute code when they are loaded. No form of data does, except the function that the user
-    names himself, so it changes nothing here.
-    """
+    """What a run asks of its data. `evaluation_samples` None is all, up to 1000; `calibration_samples` 0 is none."""
 
     calibration_source: str | None = None
     calibration_samples: int = 100
@@ -39,7 +34,6 @@ class DataRequest:
     seed: int = 0
     preprocess: Preprocess | None = None
     task: Task | None = None
-    trust: bool = False
 
     def __post_init__(self) -> None:
         if self.calibration_samples < 0:
@@ -127,7 +121,7 @@ def _choose(evaluation: Fitted, calibration: Fitted | None, request: DataRequest
     if n == 0:
         raise DataError(f"{shown(evaluation.source)} holds no sample")
     order = np.random.default_rng(request.seed).permutation(n)
-    asked = request.evaluation_samples or DEFAULT_EVALUATION_CAP
+    asked = request.evaluation_samples or EVALUATION_CAP
     if calibration is not None:
         chosen = np.random.default_rng(request.seed).permutation(len(calibration.names))[: request.calibration_samples]
         if request.calibration_samples and not len(chosen):

@@ -101,8 +101,6 @@ def write_samples(run_folder: Path, purpose: Literal["evaluation", "calibration"
         path=folder.relative_to(run_folder).as_posix(),
         n=len(stream.names),
         sha256=digest,
-        has_labels=stream.label is not None,
-        targets=tuple(stream.targets),
     )
 
 

@@ -39,12 +39,10 @@ def load_training(
     layout: Layout | None,
     validation_fraction: float = 0.1,
     seed: int = 0,
-    trust: bool = False,
 ) -> TrainingData:
     """Everything that the source lets a model learn from; of `digits` that is the training split only.
 
-    Each class gives `validation_fraction` of its samples, rounded, but never all of them, to validation. `trust`
-    changes nothing, as in `peek`.
+    Each class gives `validation_fraction` of its samples, rounded, but never all of them, to validation.
 
     Raises:
         DataError: the data can't be read, has no class labels, images lack a `preprocess`, or it is too small to split.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from edgebench.naming import printable
+
 
 def shown(name: object) -> str:
     """The name as one printable line: control characters and undecodable bytes are escaped."""
-    text = str(name)
-    return text if text.isprintable() else ascii(text)[1:-1]
+    return printable(str(name))
 
 
 def shown_shape(shape: Sequence[int | None]) -> str:

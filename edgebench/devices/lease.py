@@ -6,8 +6,8 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
+from edgebench.cache_folder import cache_folder
 from edgebench.naming import file_name
 
 
@@ -18,7 +18,7 @@ def lease(name: str, on_wait: Callable[[str], None]) -> Iterator[None]:
     While another process (or thread) holds it, `on_wait` is told once, in one line, who does, and then this waits. The
     lock is this user's: two users of one machine do not see each other's.
     """
-    path = _locks_folder() / f"{file_name(name)}.lock"
+    path = cache_folder("locks") / f"{file_name(name)}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as lock:
         try:
@@ -33,12 +33,3 @@ def lease(name: str, on_wait: Callable[[str], None]) -> Iterator[None]:
         lock.write(f"{os.getpid()}\n")
         lock.flush()
         yield
-
-
-def _locks_folder() -> Path:
-    home = os.environ.get("EDGEBENCH_HOME")
-    if home:
-        return Path(home) / "locks"
-    from platformdirs import user_cache_dir
-
-    return Path(user_cache_dir("edgebench")) / "locks"

@@ -52,9 +52,10 @@ def evaluate(
         truth=Truth(labels=labels, targets=targets),
         classes=classes,
         layouts={binding.baseline: _baseline_layout(binding) for binding in artifact_outputs},
+        has_baseline=baseline_outputs is not None,
     )
     cautions: list[Caution] = []
-    if task is None and _looks_like_classification(context, has_baseline=baseline_outputs is not None):
+    if task is None and _looks_like_classification(context):
         task = Task.CLASSIFICATION
         cautions.append(_ASSUMED)
     measure = tasks.bind(task, context) if task is not None else None
@@ -85,19 +86,19 @@ _ASSUMED = Caution(
 )
 
 
-def _sample_count(baseline_outputs: Outputs) -> int:
-    counts = {name: len(values) if values.ndim else 0 for name, values in baseline_outputs.items()}
+def _sample_count(reference: Outputs) -> int:
+    counts = {name: len(values) if values.ndim else 0 for name, values in reference.items()}
     if len(set(counts.values())) != 1 or 0 in counts.values():
         raise StageError(f"the baseline's outputs do not hold the same samples: {counts or 'there is no output'}")
     return next(iter(counts.values()))
 
 
-def _looks_like_classification(context: Context, *, has_baseline: bool) -> bool:
+def _looks_like_classification(context: Context) -> bool:
     if not class_outputs(context):
         return False
     if context.truth.labels is not None:
         return True
-    return has_baseline and not context.truth.targets and len(context.baseline_outputs) == 1
+    return context.has_baseline and not context.truth.targets and len(context.baseline_outputs) == 1
 
 
 def _diverge(measure: TaskMeasure | None, reference: Outputs, outputs: Outputs) -> Divergence:

@@ -12,7 +12,7 @@ from edgebench.atomic import replacing
 from edgebench.errors import ConfigError, ModelError
 from edgebench.models.contents import one_line
 from edgebench.models.keras_models import input_names
-from edgebench.models.training import TrainOptions, are_probabilities, check_classes, epoch_seed, is_regression
+from edgebench.models.training import TrainOptions, epoch_seed, gives_probabilities, is_regression
 
 if TYPE_CHECKING:
     from edgebench.data.training import TrainingData
@@ -21,7 +21,7 @@ _VALIDATION_BATCH = 256
 
 
 class KerasTrainer:
-    """A `training.Trainer`. The model's first output is what is trained."""
+    """A `train_loop.Trainer`. The model's first output is what is trained."""
 
     def __init__(self, model: Any, data: TrainingData, options: TrainOptions) -> None:
         import keras
@@ -129,12 +129,7 @@ class KerasTrainer:
         except Exception as error:  # Keras raises whatever a layer does
             shapes = ", ".join(f"{name} {array.shape[1:]}" for name, array in self._inputs.items())
             raise ModelError(f"the model does not run on a sample of the data ({shapes}): {one_line(error)}") from error
-        if self._is_regression:
-            if output[0].size != np.asarray(data.labels[0]).size:
-                raise ModelError(f"the model gives {output[0].size} numbers a sample, the targets have another count")
-            return False
-        check_classes(output.shape, data)
-        return are_probabilities(output)
+        return gives_probabilities(output, data)
 
 
 def _device(asked: str) -> str:

@@ -15,7 +15,7 @@ from edgebench.models.contents import one_line
 from edgebench.models.pt2 import name_outputs
 from edgebench.models.torch_export import write_pt2
 from edgebench.models.torch_models import parameter_names
-from edgebench.models.training import TrainOptions, are_probabilities, check_classes, epoch_seed, is_regression
+from edgebench.models.training import TrainOptions, epoch_seed, gives_probabilities, is_regression
 
 if TYPE_CHECKING:
     from edgebench.data.training import TrainingData
@@ -24,7 +24,7 @@ _VALIDATION_BATCH = 256
 
 
 class TorchTrainer:
-    """A `training.Trainer`. The module's first output is what is trained."""
+    """A `train_loop.Trainer`. The module's first output is what is trained."""
 
     def __init__(self, module: Any, data: TrainingData, options: TrainOptions) -> None:
         import torch
@@ -153,12 +153,7 @@ class TorchTrainer:
         except Exception as error:  # the model's own code raises
             shapes = ", ".join(f"{name} {array.shape[1:]}" for name, array in self._inputs.items())
             raise ModelError(f"the model does not run on a sample of the data ({shapes}): {one_line(error)}") from error
-        if self._is_regression:
-            if output[0].size != np.asarray(data.labels[0]).size:
-                raise ModelError(f"the model gives {output[0].size} numbers a sample, the targets have another count")
-            return False
-        check_classes(output.shape, data)
-        return are_probabilities(output)
+        return gives_probabilities(output, data)
 
 
 def _device(asked: str) -> str:

@@ -95,7 +95,21 @@ def is_regression(labels: np.ndarray[Any, Any]) -> bool:
     return bool(np.issubdtype(labels.dtype, np.floating))
 
 
-def check_classes(outputs: tuple[int, ...], data: TrainingData) -> None:
+def gives_probabilities(output: np.ndarray[Any, Any], data: TrainingData) -> bool:
+    """Whether the model's `output` for a few samples is class probabilities, rather than logits or numbers to hit.
+
+    Raises:
+        ModelError: the output does not fit the labels of the data.
+    """
+    if is_regression(data.labels):
+        if output[0].size != np.asarray(data.labels[0]).size:
+            raise ModelError(f"the model gives {output[0].size} numbers a sample, the targets have another count")
+        return False
+    _check_classes(output.shape, data)
+    return _are_probabilities(output)
+
+
+def _check_classes(outputs: tuple[int, ...], data: TrainingData) -> None:
     """Raise ModelError unless the model's output shape (n, classes) has a place for each class of the data."""
     if len(outputs) != 2:
         raise ModelError(f"a classifier's output must be (batch, classes); this model's is {outputs}")
@@ -104,6 +118,6 @@ def check_classes(outputs: tuple[int, ...], data: TrainingData) -> None:
         raise ModelError(f"the model tells {outputs[1]} classes apart, the data has {needed}; build it with {needed}")
 
 
-def are_probabilities(outputs: np.ndarray[Any, Any]) -> bool:
+def _are_probabilities(outputs: np.ndarray[Any, Any]) -> bool:
     """Whether rows (n, classes) are what a softmax gives: none below 0, each row's sum 1."""
     return bool((outputs >= 0).all() and np.allclose(outputs.sum(axis=1), 1, atol=1e-3))

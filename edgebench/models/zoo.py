@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from edgebench.cache_folder import cache_folder
 from edgebench.errors import ModelError, missing_extra
 from edgebench.types import Framework, Layout, Preprocess, Task
 
@@ -65,23 +65,16 @@ def load(name: str, log: Callable[[str], None] = print) -> Any:
     if name == "digits-cnn-keras":
         from edgebench.models import zoo_digits_keras
 
-        return zoo_digits_keras.load(home(), log)
+        return zoo_digits_keras.load(cache_folder("zoo"), log)
     from edgebench.models import zoo_digits_torch
 
-    return zoo_digits_torch.load(home(), log)
+    return zoo_digits_torch.load(cache_folder("zoo"), log)
 
 
 def example(name: str) -> np.ndarray[Any, Any]:
     """One seeded sample, float32, shape (1, ...) in the model's layout; only its shape means something."""
     shape = (1, *ENTRIES[name].shape)
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
-
-
-def home() -> Path:
-    """Where trained weights are kept: `zoo` in EDGEBENCH_HOME, else in the user's cache folder."""
-    import platformdirs
-
-    return Path(os.environ.get("EDGEBENCH_HOME") or platformdirs.user_cache_dir("edgebench")) / "zoo"
 
 
 def _efficientnet_lite0() -> Any:

@@ -81,14 +81,9 @@ def expand(matrix: Matrix, baseline: Baseline, data: PreparedData, *, with_plan:
     cells = []
     for recipe in matrix.recipes:
         for batch in axes.batches:
-            for device in axes.devices:
-                for runtime in axes.runtimes_of(recipe.format):
-                    for threads in axes.threads:
-                        target = Target(device=device, runtime=runtime, threads=threads)
-                        id = cell_id(baseline.sha256, recipe, batch, target, plan, data)
-                        cells.append(
-                            Cell(id=id, model=baseline.name, recipe=recipe, batch=batch, target=target, plan=plan)
-                        )
+            for target in axes.targets(recipe.format):
+                id = cell_id(baseline.sha256, recipe, batch, target, plan, data)
+                cells.append(Cell(id=id, model=baseline.name, recipe=recipe, batch=batch, target=target, plan=plan))
     return tuple(cells)
 
 

@@ -21,7 +21,7 @@ from edgebench.pipeline.progress import Reporter
 from edgebench.pipeline.run_folder import RunFolder
 from edgebench.pipeline.subject import LOAD_TIMEOUT_S, data_request
 from edgebench.store import RunInfo
-from edgebench.types import Artifact, Baseline, Caution, Framework, PreparedData, Target, TensorSpec
+from edgebench.types import Artifact, Baseline, Caution, Framework, PreparedData, TensorSpec
 
 
 def measure_files(
@@ -31,8 +31,6 @@ def measure_files(
     out: Path,
     command: Sequence[str],
     reporter: Reporter,
-    *,
-    trust: bool = False,
 ) -> tuple[str, ...]:
     """The cells of each file, device, runtime of its format and thread count, each with a record in the folder `out`.
 
@@ -52,7 +50,7 @@ def measure_files(
         reporter.phase("Reading files", len(files))
         for file in files:
             artifact = convert.from_file(file, run.path)
-            prepared, root = _prepare(file, artifact, source, run, worker, trust)
+            prepared, root = _prepare(file, artifact, source, run, worker)
             cautions += prepared.cautions
             evaluation_set = EvaluationSet.of(prepared, root, None)
             asked = _cells(file, artifact, prepared, axes)
@@ -75,16 +73,12 @@ def measure_files(
                 environment=fingerprint(host),
             )
         )
-        stage = MeasureStage(run, host, reporter, axes.plan.stage_timeout_s)
-        for device in axes.devices:
-            mine = [item for item in ready if item.cell.target.device == device]
-            if mine:
-                stage.measure_all(device, mine)
+        MeasureStage(run, host, reporter, axes.plan.stage_timeout_s).measure_all(ready)
         return tuple(cells)
 
 
 def _prepare(
-    file: Path, artifact: Artifact, source: DataSource, run: RunFolder, worker: Worker, trust: bool
+    file: Path, artifact: Artifact, source: DataSource, run: RunFolder, worker: Worker
 ) -> tuple[PreparedData, Path]:
     """The samples for one file, as floats where the file is quantized, and the folder that they are relative to."""
     root = run.path / "given" / artifact.sha256[:16]
@@ -99,7 +93,7 @@ def _prepare(
         outputs=tuple(_real(binding.tensor) for binding in artifact.outputs),
         parameters=artifact.census.parameters,
     )
-    request = replace(data_request(source, trust), calibration_samples=0)
+    request = replace(data_request(source), calibration_samples=0)
     what = f"preparing {source.source or 'synthetic inputs'}"
     return worker.call(what, LOAD_TIMEOUT_S, data.prepare, source.source, stand_in, root, request).value, root
 
@@ -114,10 +108,7 @@ def _cells(file: Path, artifact: Artifact, prepared: PreparedData, axes: Axes) -
     batches = axes.batches if artifact.batch is None else (artifact.batch,)
     cells = []
     for batch in batches:
-        for device in axes.devices:
-            for runtime in axes.runtimes_of(artifact.format):
-                for threads in axes.threads:
-                    target = Target(device=device, runtime=runtime, threads=threads)
-                    id = cell_id(artifact.sha256, None, batch, target, axes.plan, prepared)
-                    cells.append(Cell(id=id, model=file.name, recipe=None, batch=batch, target=target, plan=axes.plan))
+        for target in axes.targets(artifact.format):
+            id = cell_id(artifact.sha256, None, batch, target, axes.plan, prepared)
+            cells.append(Cell(id=id, model=file.name, recipe=None, batch=batch, target=target, plan=axes.plan))
     return cells

@@ -52,8 +52,15 @@ class MeasureStage:
         target = Target(device="host", runtime=_PROOF_RUNTIME[artifact.format], threads=_PROOF_THREADS)
         return self._answers(self._host, artifact, target, evaluation_set)
 
-    def measure_all(self, device_name: str, ready: Sequence[Ready]) -> None:
-        """A record for each of these cells, all on one device, in the store."""
+    def measure_all(self, ready: Sequence[Ready]) -> None:
+        """Leave a record of each of these cells in the store, one device after the other."""
+        by_device: dict[str, list[Ready]] = {}
+        for item in ready:
+            by_device.setdefault(item.cell.target.device, []).append(item)
+        for device_name, here in by_device.items():
+            self._measure_on(device_name, here)
+
+    def _measure_on(self, device_name: str, ready: Sequence[Ready]) -> None:
         with lease(device_name, self._reporter.detail), closing(inventory.open_device(device_name)) as device:
             environment = fingerprint(device)
             evaluations = self._evaluate_all(device, ready, environment)

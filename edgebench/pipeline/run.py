@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgebench.devices import inventory
 from edgebench.errors import StageError
@@ -20,9 +19,7 @@ from edgebench.pipeline.progress import Reporter
 from edgebench.pipeline.run_folder import RunFolder
 from edgebench.pipeline.subject import prepare
 from edgebench.store import RunInfo
-
-if TYPE_CHECKING:
-    from edgebench.types import Artifact
+from edgebench.types import Artifact
 
 
 def convert_and_measure(
@@ -63,10 +60,7 @@ def convert_and_measure(
         builder = Builder(subject, run, worker, timeout_s)
         ready = _build_all(todo, builder, stage, evaluation_set, run, environment, reporter)
         worker.close()  # its memory and threads must not share the machine with a measurement
-        for device in matrix.axes.devices:
-            mine = [item for item in ready if item.cell.target.device == device]
-            if mine:
-                stage.measure_all(device, mine)
+        stage.measure_all(ready)
         return tuple(cell.id for cell in cells)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 from edgebench.errors import ConfigError
@@ -18,6 +17,7 @@ class RunFolder:
     baseline/        the model's snapshot          data/       prepared samples
     artifacts/       converted files               outputs/    what they answered to the evaluation samples
     logs/            what each child process said  work/       half-made files
+    given/           samples for files that the user brought
     """
 
     def __init__(self, path: Path, lock: IO[bytes], store: Store) -> None:
@@ -61,8 +61,6 @@ class RunFolder:
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.store.close()
         self._lock.close()

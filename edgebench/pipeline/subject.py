@@ -49,7 +49,6 @@ def prepare(matrix: Matrix, run: RunFolder, worker: Worker, reporter: Reporter) 
             matrix.data.source,
             preprocess=matrix.data.preprocess or info.preprocess,
             layout=info.layout,
-            trust=trust,
         ).value
     baseline = worker.call(
         f"loading {source}",
@@ -69,7 +68,7 @@ def prepare(matrix: Matrix, run: RunFolder, worker: Worker, reporter: Reporter) 
         matrix.data.source,
         baseline,
         run.path,
-        data_request(matrix.data, trust),
+        data_request(matrix.data),
     ).value
     answers = run.path / "outputs" / f"baseline-{baseline.sha256[:16]}-{prepared.evaluation.sha256[:16]}.npz"
     if not answers.exists():
@@ -86,7 +85,7 @@ def prepare(matrix: Matrix, run: RunFolder, worker: Worker, reporter: Reporter) 
     return Subject(baseline=baseline, data=prepared, answers=answers)
 
 
-def data_request(source: DataSource, trust: bool) -> DataRequest:
+def data_request(source: DataSource) -> DataRequest:
     """What `data.prepare` is asked for."""
     return DataRequest(
         calibration_source=source.calibration_source,
@@ -95,5 +94,4 @@ def data_request(source: DataSource, trust: bool) -> DataRequest:
         seed=source.seed,
         preprocess=source.preprocess,
         task=source.task,
-        trust=trust,
     )

@@ -51,7 +51,7 @@ def load_and_train(
     """What the child does: a user's data and a user's model may both be code."""
     info = models.describe(model.source, weights=model.weights, trust=model.trust)
     training_data = data.load_training(
-        source, preprocess=preprocess or info.preprocess, layout=info.layout, seed=options.seed, trust=model.trust
+        source, preprocess=preprocess or info.preprocess, layout=info.layout, seed=options.seed
     )
     return models.train(model.source, training_data, options, out, _ignore, weights=model.weights, trust=model.trust)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from edgebench.naming import printable
 from edgebench.types import Estimate
 
 MISSING = "–"
@@ -67,8 +68,4 @@ def decibels(value: float | None) -> str:
 
 def one_line(text: str) -> str:
     """A text that someone else wrote, safe to print: no line breaks, and control and direction marks made visible."""
-    return "".join(char if char.isprintable() else _visible(char) for char in " ".join(text.split()))
-
-
-def _visible(char: str) -> str:
-    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
+    return printable(" ".join(text.split()))

@@ -34,7 +34,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     assert samples.labels.tolist() == [1, 1, 1]
     assert samples.targets["t"].tolist() == [[1, 2]] * 3
     assert samples.names == ("sample 0", "sample 1", "sample 2")
-    assert (written.n, written.has_labels, written.targets) == (3, True, ("t",))
+    assert written.n == 3
 
 
 def test_a_hostile_tensor_name_never_becomes_a_path(tmp_path: Path) -> None:

@@ -388,7 +388,7 @@ def test_sample_photos_draw_calibration_and_evaluation_as_different_crops(wanted
     short_side = 427
     for data in (pools.calibration, pools.evaluation):
         sides = [data.read(index).size for index in range(60)]
-        assert all(width == height and int(0.4 * short_side) <= width <= short_side for width, height in sides)
+        assert all(width == height and int(0.6 * short_side) <= width <= short_side for width, height in sides)
         assert len(set(sides)) > 20
     again = open_source("sample-photos", wanted).evaluation
     assert isinstance(again, ImageData)

@@ -31,6 +31,13 @@ def _evaluate(outputs, baseline, *, binding=None, raw=None, **named):
     return accuracy.evaluate(**{**arguments, **named})
 
 
+def test_an_embedding_without_baseline_or_targets_is_not_compared_with_itself():
+    vectors = np.ones((3, 4), np.float32)
+    binding = _binding(4)
+    evaluation = _evaluate(vectors, vectors, binding=binding, task=Task.EMBEDDING, baseline_outputs=None)
+    assert evaluation.metrics == {}
+
+
 def _codes(evaluation):
     return [caution.code for caution in evaluation.cautions]
 

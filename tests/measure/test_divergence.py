@@ -65,7 +65,9 @@ def test_blocks_give_what_the_whole_gives(monkeypatch):
 def test_a_number_that_is_not_finite_fails_with_its_output_and_first_sample(bad):
     output = np.ones((5, 3))
     output[3, 1] = output[4, 0] = bad
-    with pytest.raises(StageError, match=r"output 'y': this file's numbers have NaN or Inf, first in evaluation sample 3"):
+    with pytest.raises(
+        StageError, match=r"output 'y': this file's numbers have NaN or Inf, first in evaluation sample 3"
+    ):
         _one(np.ones((5, 3)), output)
     with pytest.raises(StageError, match=r"the reference's numbers have NaN or Inf, first in evaluation sample 3"):
         _one(output, np.ones((5, 3)))

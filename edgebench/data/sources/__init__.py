@@ -9,12 +9,12 @@ from edgebench.data.sources.function import Function
 from edgebench.data.sources.image_folder import ImageFolder
 from edgebench.data.sources.manifest import Manifest
 from edgebench.data.sources.npz import Npz
-from edgebench.data.sources.protocol import ArrayData, Dataset, Form, ImageData, Pools, Wanted
+from edgebench.data.sources.protocol import EVALUATION_CAP, ArrayData, Dataset, Form, ImageData, Pools, Wanted
 from edgebench.data.sources.sample_photos import SamplePhotos
 from edgebench.data.wording import shown
 from edgebench.errors import DataError
 
-__all__ = ["FORMS", "ArrayData", "Dataset", "Form", "ImageData", "Pools", "Wanted", "open_source"]
+__all__ = ["EVALUATION_CAP", "FORMS", "ArrayData", "Dataset", "Form", "ImageData", "Pools", "Wanted", "open_source"]
 
 FORMS: tuple[Form, ...] = (Digits(), SamplePhotos(), Function(), Npz(), Manifest(), ImageFolder())
 

@@ -13,12 +13,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from edgebench.data.samples import AnyArray
-from edgebench.data.sources.protocol import ArrayData, Pools, Wanted
+from edgebench.data.sources.protocol import EVALUATION_CAP, ArrayData, Pools, Wanted
 from edgebench.data.wording import listed, shown, shown_shape
 from edgebench.errors import DataError
 from edgebench.types import Caution
 
-MAX_EVALUATION_SAMPLES = 1000
 _SYNTAX = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
 
 
@@ -35,7 +34,7 @@ class Function:
         return _SYNTAX.fullmatch(source) is not None
 
     def open(self, source: str, wanted: Wanted) -> Pools:
-        asked = MAX_EVALUATION_SAMPLES if wanted.evaluation_samples is None else wanted.evaluation_samples
+        asked = EVALUATION_CAP if wanted.evaluation_samples is None else wanted.evaluation_samples
         limit = wanted.calibration_samples + asked
         spool = _Spool(source, Path(tempfile.mkdtemp(dir=wanted.scratch)))
         cautions: tuple[Caution, ...] = ()

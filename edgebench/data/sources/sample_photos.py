@@ -1,6 +1,6 @@
 """DATA `sample-photos`: unlabelled square crops of the two real photos that scikit-learn ships.
 
-A crop's side is drawn evenly between 40 % and 100 % of the photo's short side (427 pixels), its place evenly inside the
+A crop's side is drawn evenly between 60 % and 100 % of the photo's short side (427 pixels), its place evenly inside the
 photo, and about every other one is mirrored. Crop i depends only on the seed, the purpose and i. Calibration and
 evaluation crops are different crops of the same photos and may share pixels: two photos show what quantization does to
 a network, not how well its ranges carry over to other scenes.
@@ -18,7 +18,7 @@ from edgebench.data.sources.protocol import ImageData, Pools, Wanted
 from edgebench.errors import missing_extra
 
 DEFAULT_EVALUATION_CROPS = 400
-_SMALLEST_SIDE = 0.4
+_SMALLEST_SIDE = 0.6
 
 
 class SamplePhotos:

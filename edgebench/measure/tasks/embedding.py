@@ -19,20 +19,25 @@ class Embedding:
     """Vectors of the output named `output`, each sample's numbers (all axes after the first) taken as one vector."""
 
     output: str
-    baseline: Array
+    baseline: Array | None
     target: Array | None
     cautions: tuple[Caution, ...] = ()
 
     def metrics(self, outputs: Outputs) -> dict[str, Estimate]:
-        """`cosine`, the mean cosine with the targets; without targets `cosine_to_baseline`. Bootstrap over samples."""
+        """`cosine`, the mean cosine with the targets; without targets `cosine_to_baseline`. Bootstrap over samples.
+
+        Empty where there is neither.
+        """
         found = outputs[self.output]
-        if self.target is None:
+        if self.target is not None:
+            return {"cosine": stats.bootstrap_mean(_cosines(found, self.target))}
+        if self.baseline is not None:
             return {"cosine_to_baseline": stats.bootstrap_mean(_cosines(found, self.baseline))}
-        return {"cosine": stats.bootstrap_mean(_cosines(found, self.target))}
+        return {}
 
     def drop(self, outputs: Outputs) -> Drop | None:
         """Of the mean cosine with the targets, in hundredths; bootstrap over the samples' differences."""
-        if self.target is None:
+        if self.target is None or self.baseline is None:
             return None
         lost = _cosines(self.baseline, self.target) - _cosines(outputs[self.output], self.target)
         return Drop(pp=stats.bootstrap_mean(100 * lost))
@@ -60,7 +65,7 @@ def bind(context: Context) -> Embedding:
             raise DataError(
                 f"target of output '{name}' has shape {list(target.shape)}, the output {list(outputs[name].shape)}"
             )
-    return Embedding(output=name, baseline=outputs[name], target=target)
+    return Embedding(output=name, baseline=outputs[name] if context.has_baseline else None, target=target)
 
 
 def _cosines(a: Array, b: Array) -> NDArray[np.float64]:

@@ -1,4 +1,7 @@
-"""What a task must answer, so that accuracy is evaluated alike for all. A new task is one module beside this one."""
+"""What a task must answer, so that accuracy is evaluated alike for all.
+
+A new task is one module beside this one, and its line in `tasks.bind`.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,16 @@ class Truth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a task chooses its outputs by. `classes` is their count where known, `layouts` the baseline's by output."""
+    """What a task chooses its outputs by. `classes` is their count where known, `layouts` the baseline's by output.
+
+    Without a baseline (`has_baseline` False), `baseline_outputs` are the file's own: compare nothing with them.
+    """
 
     baseline_outputs: Outputs
     truth: Truth
     classes: int | None = None
     layouts: Mapping[str, Layout | None] = field(default_factory=dict)
+    has_baseline: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +61,7 @@ class TaskMeasure(Protocol):
         """Doubts about how the outputs were read."""
 
     def metrics(self, outputs: Outputs) -> dict[str, Estimate]:
-        """Metrics against the truth, the headline first; empty where there is no truth."""
+        """Metrics against the truth, the headline first; without truth empty, or what the baseline can stand for."""
 
     def drop(self, outputs: Outputs) -> Drop | None:
         """Baseline minus `outputs` of the headline; None where it is no fraction, or there is no truth."""
