@@ -8,6 +8,7 @@ INSTALLED := $(VENV)/.installed
 
 demo: $(INSTALLED)  ## Convert and measure a real model on real data, and show the table
 	$(BIN)/edgebench convert+measure zoo:digits-cnn-keras --data digits --out runs/demo
+	@echo "To use edgebench in this shell: . $(BIN)/activate"
 
 test: $(INSTALLED)  ## Every quick test
 	$(BIN)/python -m pytest -m "not slow"
@@ -49,6 +50,7 @@ measure-reports: $(INSTALLED)  ## Take the published measurements again; wants a
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("edgebench needs Python 3.11 or newer; name one: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'
+	@echo "Installing into $(VENV): about 4 GB, some minutes ..."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 	touch $@

@@ -74,8 +74,10 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What the model is called in records: the NAME, the function, or the file's name without its ending."""
-        return self.path.stem if self.path is not None and self.kind is not Kind.FUNCTION else self.target
+        """What the model is called in records: the NAME, file-function, or the file's name without its ending."""
+        if self.kind is Kind.FUNCTION and self.path is not None:
+            return f"{self.path.stem}-{self.target}"
+        return self.target if self.path is None else self.path.stem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from edgebench.devices import inventory
-from edgebench.errors import StageError
+from edgebench.errors import ConfigError, StageError
 from edgebench.isolation import Worker
 from edgebench.matrix import Matrix
 from edgebench.pipeline.build import Builder
@@ -39,6 +39,7 @@ def convert_and_measure(
         Worker(run.logs / "conversion.log") as worker,
         closing(inventory.open_device("host")) as host,
     ):
+        _refuse_another_question(matrix, run)
         subject = prepare(matrix, run, worker, reporter)
         environment = fingerprint(host)
         run.store.set_run(
@@ -62,6 +63,16 @@ def convert_and_measure(
         worker.close()  # its memory and threads must not share the machine with a measurement
         stage.measure_all(ready)
         return tuple(cell.id for cell in cells)
+
+
+def _refuse_another_question(matrix: Matrix, run: RunFolder) -> None:
+    """A folder answers for one model and its data: rows of two models in one table could not be told apart."""
+    earlier = run.store.run()
+    if earlier and (earlier.model, earlier.data) != (matrix.model.source, matrix.data.source):
+        raise ConfigError(
+            f"{run.path} holds a run of {earlier.model} on {earlier.data or 'synthetic inputs'}; "
+            "give another folder with --out"
+        )
 
 
 def _build_all(

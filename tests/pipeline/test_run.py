@@ -133,3 +133,13 @@ def test_a_folder_with_other_files_is_not_written_to(tmp_path: Path, make_matrix
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(ConfigError, match="holds other files"):
         convert_and_measure(make_matrix("tflite-fp32"), tmp_path, [], Silent())
+
+
+def test_another_model_or_data_does_not_join_a_run(tmp_path: Path, make_matrix: Callable[..., Matrix]) -> None:
+    matrix = make_matrix("tflite-fp32")
+    convert_and_measure(matrix, tmp_path / "run", [], Silent())
+    before = records(tmp_path / "run")
+    other = replace(matrix, data=replace(matrix.data, source=None))
+    with pytest.raises(ConfigError, match=r"holds a run of .*tiny-float.* give another folder with --out"):
+        convert_and_measure(other, tmp_path / "run", [], Silent())
+    assert records(tmp_path / "run") == before
