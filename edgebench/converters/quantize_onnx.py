@@ -60,7 +60,7 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
     return Quantized(
         route="onnxruntime.quantization",
         tool_versions={tool: version(tool) for tool in ("onnx", "onnxruntime")},
-        cautions=_saturation_caution() if recipe.scheme in (Scheme.INT8, Scheme.DYNAMIC_INT8) else (),
+        cautions=_cautions(recipe, out),
     )
 
 
@@ -81,12 +81,14 @@ def _dynamic_int8(path: Path, recipe: Recipe, out: Path, workshop: Path) -> None
 
     ready = _preprocessed(path, workshop, pools_means=False)
     model = onnx.load(ready)
+    kept = _kept_float(model, recipe)
+    onnx.save(model, ready)  # with a name for every operator
     quantize_dynamic(
         ready,
         out,
         per_channel=recipe.granularity == "per-channel",
         weight_type=QuantType.QInt8,
-        nodes_to_exclude=_kept_float(model, recipe),
+        nodes_to_exclude=kept,
     )
 
 
@@ -153,16 +155,31 @@ def _preprocessed(path: Path, workshop: Path, *, pools_means: bool) -> Path:
 
 
 def _kept_float(model: ModelProto, recipe: Recipe) -> list[str]:
-    """The names of the operators that `keep_float` matches; each pattern must match one."""
-    names = [node.name for node in model.graph.node]
+    """The names of the operators whose type or name `keep_float` matches; each pattern must match one.
+
+    Operators without a name get one, in place, since onnxruntime's tools leave out operators by name.
+    """
+    taken = {node.name for node in model.graph.node}
+    for index, node in enumerate(model.graph.node):
+        if not node.name:
+            node.name = f"{node.op_type}_{index}" if f"{node.op_type}_{index}" not in taken else f"unnamed/{index}"
+    kept: set[str] = set()
     for pattern in recipe.keep_float:
-        if not fnmatch.filter(names, pattern):
-            some = ", ".join(names[:5])
+        matched = {
+            node.name
+            for node in model.graph.node
+            if fnmatch.fnmatchcase(node.name, pattern) or fnmatch.fnmatchcase(node.op_type, pattern)
+        }
+        if not matched:
+            types = ", ".join(sorted({node.op_type for node in model.graph.node}))
+            names = ", ".join(node.name for node in model.graph.node[:5])
             raise ConfigError(
-                f"recipe '{recipe.name}': keep_float pattern '{pattern}' matches none of the file's {len(names)} "
-                f"operators ({some}, ...); see their names with: edgebench inspect FILE"
+                f"recipe '{recipe.name}': keep_float pattern '{pattern}' matches no operator of this file; "
+                f"it has the types {types}, and names like {names}"
             )
-    return sorted({name for pattern in recipe.keep_float for name in fnmatch.filter(names, pattern)})
+        kept |= matched
+    # onnxruntime first makes a MatMul of this name from each Gemm.
+    return sorted(kept | {f"{node.name}_MatMul" for node in model.graph.node if node.name in kept})
 
 
 def _check_opset(model: ModelProto, recipe: Recipe) -> None:
@@ -174,17 +191,28 @@ def _check_opset(model: ModelProto, recipe: Recipe) -> None:
         )
 
 
-def _saturation_caution() -> tuple[Caution, ...]:
-    """x86 without VNNI adds pairs of products in 16 bits, which uint8 x int8 can overflow."""
-    if platform.machine() not in ("x86_64", "AMD64") or _has_vnni():
-        return ()
-    return (
-        Caution(
-            code="saturates-without-vnni",
-            message="this CPU has no VNNI: its int8 kernels may saturate, so accuracy measured here can be lower than "
-            "on a CPU with VNNI or on ARM; judge the file on the device that it is for",
-        ),
-    )
+def _cautions(recipe: Recipe, out: Path) -> tuple[Caution, ...]:
+    found = []
+    # x86 without VNNI adds pairs of uint8 x int8 products in 16 bits, which they can overflow.
+    is_int8 = recipe.scheme in (Scheme.INT8, Scheme.DYNAMIC_INT8)
+    if is_int8 and platform.machine() in ("x86_64", "AMD64") and not _has_vnni():
+        found.append(
+            Caution(
+                code="saturates-without-vnni",
+                message="this CPU has no VNNI: its int8 kernels may saturate, so accuracy measured here can be lower "
+                "than on a CPU with VNNI or on ARM; judge the file on the device that it is for",
+            )
+        )
+    convolutions = sum(node.op_type == "ConvInteger" for node in onnx_file.load(out).graph.node)
+    if convolutions:
+        found.append(
+            Caution(
+                code="dynamic-convolutions",
+                message=f"onnxruntime gives each of the {convolutions} convolutions one weight scale for all channels "
+                "and runs them without its fast kernels; take onnx-int8",
+            )
+        )
+    return tuple(found)
 
 
 def _has_vnni() -> bool:

@@ -143,6 +143,10 @@ def bind(module: Any, example: Any) -> dict[str, Any]:
             )
         example = dict(zip(names, example, strict=False))
     elif list(example) == [""]:
+        if len(required) > 1:
+            raise ModelError(
+                f"forward() needs {', '.join(required)}, the data has one array: give one for each, by these names"
+            )
         example = {names[0]: example[""]}
     unknown = [name for name in example if name not in names]
     absent = [name for name in required if name not in example]

@@ -205,9 +205,42 @@ def test_keep_float_leaves_the_operators_that_it_names_in_float(scheme: Scheme, 
     assert "Conv:float32" in _census(out).ops
 
 
-def test_keep_float_that_matches_nothing_names_some_operators(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", [Scheme.INT8, Scheme.DYNAMIC_INT8, Scheme.FP16])
+@pytest.mark.parametrize("pattern", ["head", "Gemm"])
+def test_a_linear_layer_is_kept_in_float_by_its_name_or_type(scheme: Scheme, pattern: str, tmp_path: Path) -> None:
+    """onnxruntime renames a Gemm before it looks at the names to leave out."""
+    samples = {"image": IMAGES} if scheme is Scheme.INT8 else None
+    _, out, _ = _quantize(small_onnx.cnn(), _recipe(scheme, keep_float=(pattern,)), samples, tmp_path)
+    assert {"Gemm:float32", "MatMul:float32"} & set(_census(out).ops)
+
+
+def test_int4_with_its_only_linear_layer_kept_in_float_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="no MatMul with constant weights that it may quantize"):
+        _quantize(small_onnx.cnn(), _recipe(Scheme.WEIGHT_ONLY_INT4, keep_float=("head",)), None, tmp_path)
+
+
+@pytest.mark.parametrize("scheme", [Scheme.INT8, Scheme.DYNAMIC_INT8, Scheme.FP16])
+def test_operators_without_names_are_kept_in_float_by_type_alone(scheme: Scheme, tmp_path: Path) -> None:
+    model = small_onnx.cnn()
+    for node in model.graph.node:
+        node.name = ""
+    samples = {"image": IMAGES} if scheme is Scheme.INT8 else None
+    _, out, _ = _quantize(model, _recipe(scheme, keep_float=("Conv",)), samples, tmp_path)
+    ops = _census(out).ops
+    assert ops["Conv:float32"] == 1
+    assert any(op.startswith(("Gemm", "MatMul")) and not op.endswith("float32") for op in ops)
+
+
+def test_dynamic_convolutions_carry_a_caution_and_linear_layers_none(tmp_path: Path) -> None:
+    _, _, said = _quantize(small_onnx.cnn(), _recipe(Scheme.DYNAMIC_INT8), None, tmp_path)
+    assert [c.code for c in said.cautions if c.code != "saturates-without-vnni"] == ["dynamic-convolutions"]
+    _, _, said = _quantize(small_onnx.token_net(), _recipe(Scheme.DYNAMIC_INT8), None, tmp_path)
+    assert [c.code for c in said.cautions if c.code != "saturates-without-vnni"] == []
+
+
+def test_keep_float_that_matches_nothing_names_types_and_some_operators(tmp_path: Path) -> None:
     recipe = _recipe(Scheme.INT8, keep_float=("stem/*", "tail/*"))
-    with pytest.raises(ConfigError, match=r"pattern 'tail/\*' matches none of the file's \d+ operators \(stem/conv"):
+    with pytest.raises(ConfigError, match=r"'tail/\*' matches no operator .* types Conv, .*, and names like stem/conv"):
         _quantize(small_onnx.cnn(), recipe, {"image": IMAGES}, tmp_path)
 
 
