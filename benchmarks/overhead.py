@@ -2,13 +2,15 @@
 
     python benchmarks/overhead.py [MODEL] [DATA]
 
-The parts are taken from the run's own records: each conversion's seconds, every timed loop (load, first run, warm-up,
-latencies), and the evaluation loops, reckoned as samples times p50. The bound is 15 %; --help's is 1.5 times
-`python -c "import typer, rich"`.
+The parts are taken from the run's own records and its log of runner processes: each conversion's seconds, loading and
+the loop (first run, warm-up, latencies) of each round, and each loop over the evaluation samples. All else is overhead:
+starting processes, preparing samples, the baseline's own answers, scoring, the store. The bound is 15 %; --help's is
+1.5 times `python -c "import typer, rich"`.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
 import subprocess
 import sys
@@ -17,7 +19,6 @@ import time
 from pathlib import Path
 
 from edgebench.store import Store
-from edgebench.types import Record
 
 MAX_OVERHEAD = 0.15
 MAX_HELP_RATIO = 1.5
@@ -30,9 +31,7 @@ def main(model: str, data: str) -> int:
         out = Path(folder) / "run"
         _convert_and_measure(model, data, Path(folder) / "warm-up", "--rounds", "1", "--recipe", "tflite-fp32")
         wall_s = _convert_and_measure(model, data, out)
-        with Store.open(out / "records.sqlite", read_only=True) as store:
-            records = store.records()
-    parts = _parts(records)
+        parts = _parts(out)
     overhead = wall_s / sum(parts.values()) - 1
     for part, seconds in parts.items():
         print(f"{part:<12}{seconds:8.1f} s")
@@ -58,20 +57,19 @@ def _convert_and_measure(model: str, data: str, out: Path, *options: str) -> flo
     return time.monotonic() - started
 
 
-def _parts(records: tuple[Record, ...]) -> dict[str, float]:
+def _parts(run: Path) -> dict[str, float]:
+    """Seconds of each converter call, and of each loop over a model, the loading of a measured round included."""
+    with Store.open(run / "records.sqlite", read_only=True) as store:
+        records = store.records()
     artifacts = {record.artifact.sha256: record.artifact for record in records if record.artifact}
-    loops_ns = answers_ns = 0
-    for record in records:
-        if record.measurement is None or record.evaluation is None:
-            continue
-        for round_ in record.measurement.rounds:
-            loops_ns += round_.load_ns + round_.first_ns + sum(round_.warmup_ns) + sum(round_.latencies_ns)
-        p50_ns = statistics.median(ns for round_ in record.measurement.rounds for ns in round_.latencies_ns)
-        answers_ns += int(record.evaluation.n * p50_ns)
+    rounds = [round_ for record in records if record.measurement for round_ in record.measurement.rounds]
+    processes = [json.loads(line) for line in (run / "logs" / "runners.jsonl").read_text().splitlines()]
+    loops_ns = {mode: sum(p["loop_ns"] for p in processes if p["mode"] == mode) for mode in ("latency", "outputs")}
     return {
         "conversions": sum(artifact.conversion_s or 0 for artifact in artifacts.values()),
-        "loops": loops_ns / 1e9,
-        "evaluation": answers_ns / 1e9,
+        "loading": sum(round_.load_ns for round_ in rounds) / 1e9,
+        "latencies": loops_ns["latency"] / 1e9,
+        "evaluation": loops_ns["outputs"] / 1e9,
     }
 
 

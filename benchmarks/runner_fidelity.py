@@ -28,7 +28,7 @@ import numpy as np
 
 from edgebench.devices.inventory import open_device
 from edgebench.devices.lease import lease
-from edgebench.measure import session
+from edgebench.measure import feed_files, session
 from edgebench.measure.trust import judge
 from edgebench.types import (
     Artifact,
@@ -199,7 +199,7 @@ def compare(runtime: str, model: Path, shape: tuple[int, ...], folder: Path, pai
     """Print the table's rows for one runtime; whether the runner is within tolerance."""
     sample = folder / "x.npy"
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
-    np.save(sample, x)
+    feed = {"x": feed_files.write(sample, x)}
     device = open_device("host")
     try:
         plan = Plan(min_runs=RUNS, max_runs=RUNS, min_seconds=0)
@@ -208,7 +208,7 @@ def compare(runtime: str, model: Path, shape: tuple[int, ...], folder: Path, pai
         rounds: list[Round] = []
 
         def runner_ms() -> float:
-            rounds.append(session.measure_round(deployment, plan, len(rounds), {"x": x}))
+            rounds.append(session.measure_round(deployment, plan, len(rounds), feed))
             return statistics.median(rounds[-1].latencies_ns) / 1e6
 
         tools: dict[str, Callable[[], float]] = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import signal
 import tempfile
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,18 +16,20 @@ import numpy as np
 
 from edgebench.arrays import Array
 from edgebench.devices.protocol import CommandResult, Device
-from edgebench.errors import ChildDiedError, InputError, StageError
+from edgebench.errors import ChildDiedError, EdgebenchError, InputError, StageError
+from edgebench.measure.feed_files import FeedFile
 from edgebench.runner import RUNNER
 from edgebench.types import Artifact, Caution, Plan, Round, Target
 
 _NS = 1_000_000_000
+_LOGGED_CHARACTERS = 4000  # of what a process printed; its last words tell why it ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """An artifact on a device. `model` and `runner` are remote paths, `cpus` what the process is pinned to.
 
-    `cautions` belong to every measurement made here.
+    `log` gets one line of JSON for each process that ran; `cautions` belong to every measurement made here.
     """
 
     device: Device
@@ -37,6 +39,7 @@ class Deployment:
     model: str
     command: tuple[str, ...]
     cpus: tuple[int, ...]
+    log: Path
     cautions: tuple[Caution, ...] = ()
 
 
@@ -68,15 +71,16 @@ def deploy(device: Device, artifact: Artifact, run_folder: Path, target: Target)
         model=str(folder / PurePosixPath(artifact.files[0]).name),
         command=command,
         cpus=available[: target.threads],
+        log=run_folder / "logs" / "runners.jsonl",
         cautions=_thread_cautions(target, len(available)),
     )
 
 
-def measure_round(deployment: Deployment, plan: Plan, index: int, feed: Mapping[str, Array]) -> Round:
+def measure_round(deployment: Deployment, plan: Plan, index: int, feed: Mapping[str, FeedFile]) -> Round:
     """One round: the latencies of a fresh process that runs one batch over and over.
 
-    `feed`: arrays by the file's input names, in the file's dtype, samples on axis 0. The batch is the file's; a file
-    with an open batch runs all of `feed` as one. Fewer samples than the batch are repeated up to it.
+    `feed`: one batch by the file's input names. The batch is the file's; a file with an open batch runs all of `feed`
+    as one. Fewer samples than the batch are repeated up to it.
 
     Raises:
         StageError: the runner failed; says so in its words.
@@ -94,7 +98,7 @@ def measure_round(deployment: Deployment, plan: Plan, index: int, feed: Mapping[
         "warmup_max_ns": round(plan.warmup_max_seconds * _NS),
     }
     before = deployment.device.conditions()
-    result, _ = _run(deployment, job, {name: value[:batch] for name, value in feed.items()}, plan.timeout_s)
+    result, _ = _run(deployment, job, feed, plan.timeout_s)
     after = deployment.device.conditions()
     try:
         return Round(
@@ -117,33 +121,33 @@ def measure_round(deployment: Deployment, plan: Plan, index: int, feed: Mapping[
         raise StageError(f"{_where(deployment)}: the runner's result can't be used: {error!r}") from error
 
 
-def run_outputs(deployment: Deployment, feeds: Mapping[str, Array], timeout_s: float) -> dict[str, Array]:
+def run_outputs(deployment: Deployment, feed: Mapping[str, FeedFile], timeout_s: float) -> dict[str, Array]:
     """What the file gives for every sample: raw arrays by the file's output names, shape (n, ...), the file's dtype.
 
-    `feeds`: arrays by the file's input names, in the file's dtype, shape (n, ...). A file with an open batch runs one
-    sample at a time. Values that are not finite come back as they are.
+    `feed`: all samples by the file's input names. A file with an open batch runs one sample at a time. Values that are
+    not finite come back as they are.
 
     Raises:
         StageError, ChildTimeoutError, ChildDiedError: as `measure_round` does.
     """
     job = {"mode": "outputs", "batch": deployment.artifact.batch or 1}
     names = [binding.tensor.name for binding in deployment.artifact.outputs]
-    _, outputs = _run(deployment, job, feeds, timeout_s, outputs=names)
+    _, outputs = _run(deployment, job, feed, timeout_s, outputs=names)
     return outputs
 
 
 def _run(
     deployment: Deployment,
     job: dict[str, Any],
-    feed: Mapping[str, Array],
+    feed: Mapping[str, FeedFile],
     timeout_s: float,
     outputs: Sequence[str] = (),
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """The runner's result and the output arrays; a folder of its own on the device keeps jobs apart."""
     device, target = deployment.device, deployment.target
     remote = f"job-{uuid.uuid4().hex[:12]}"
-    # Tensor names may hold any character, so files are numbered.
-    remote_inputs = {name: f"{remote}/input-{place}.npy" for place, name in enumerate(feed)}
+    # Tensor names may hold any character, so files are numbered, and inputs go by their hash.
+    remote_inputs = {name: f"inputs/{file.sha256[:24]}.npy" for name, file in feed.items()}
     remote_outputs = {name: f"{remote}/output-{place}.npy" for place, name in enumerate(outputs)}
     job |= {
         "runtime": target.runtime,
@@ -158,18 +162,12 @@ def _run(
     }
     with tempfile.TemporaryDirectory(prefix="edgebench-job-") as temporary:
         local = Path(temporary)
-        fed_sha256 = {}
         for name, remote_path in remote_inputs.items():
-            path = local / PurePosixPath(remote_path).name
-            np.save(path, feed[name], allow_pickle=False)
-            fed_sha256[name] = _sha256(path)
-            device.push(path, remote_path)
+            device.push(feed[name].path, remote_path)
         (local / "job.json").write_text(json.dumps(job), encoding="utf-8")
         device.push(local / "job.json", f"{remote}/job.json")
-        argv = [*deployment.command, deployment.runner, f"{remote}/job.json", f"{remote}/result.json"]
-        finished = device.run(argv, timeout_s)
-        result = _result(deployment, finished, f"{remote}/result.json", local / "result.json")
-        if result["input_sha256"] != fed_sha256:
+        result = _process(deployment, str(job["mode"]), remote, local / "result.json", timeout_s)
+        if result["input_sha256"] != {name: file.sha256 for name, file in feed.items()}:
             raise StageError(f"{_where(deployment)}: the runner read other inputs than were sent; measure again")
         arrays = {}
         for name, remote_path in remote_outputs.items():
@@ -177,6 +175,27 @@ def _run(
             device.pull(remote_path, path)
             arrays[name] = np.load(path, allow_pickle=False)
     return result, arrays
+
+
+def _process(deployment: Deployment, mode: str, remote: str, local: Path, timeout_s: float) -> dict[str, Any]:
+    """Start the runner, wait for its result, and log what became of it."""
+    argv = [*deployment.command, deployment.runner, f"{remote}/job.json", f"{remote}/result.json"]
+    facts: dict[str, Any] = {"mode": mode, "what": _where(deployment), "threads": deployment.target.threads}
+    started = time.monotonic()
+    try:
+        finished = deployment.device.run(argv, timeout_s)
+        facts |= {"exit_code": finished.exit_code, "stderr": finished.stderr[-_LOGGED_CHARACTERS:]}
+        result = _result(deployment, finished, f"{remote}/result.json", local)
+        facts["loop_ns"] = result["loop_ns"]
+        return result
+    except EdgebenchError as error:
+        facts["error"] = str(error)
+        raise
+    finally:
+        facts["seconds"] = round(time.monotonic() - started, 3)
+        deployment.log.parent.mkdir(parents=True, exist_ok=True)
+        with deployment.log.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(facts) + "\n")
 
 
 def _result(deployment: Deployment, finished: CommandResult, remote: str, local: Path) -> dict[str, Any]:
@@ -204,13 +223,8 @@ def _where(deployment: Deployment) -> str:
     return f"{Path(deployment.artifact.files[0]).name} with {target.runtime} on device '{target.device}'"
 
 
-def _count(feed: Mapping[str, Array]) -> int:
-    return min((len(value) for value in feed.values()), default=0)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _count(feed: Mapping[str, FeedFile]) -> int:
+    return min((file.n for file in feed.values()), default=0)
 
 
 def _thread_cautions(target: Target, available: int) -> tuple[Caution, ...]:

@@ -13,6 +13,7 @@ from edgebench.devices import inventory
 from edgebench.devices.lease import lease
 from edgebench.errors import EdgebenchError, StageError
 from edgebench.measure import accuracy, feed, session
+from edgebench.measure.feed_files import FeedFolder
 from edgebench.pipeline.build import costing_one_cell
 from edgebench.pipeline.cells import Cell
 from edgebench.pipeline.environment import fingerprint
@@ -46,6 +47,7 @@ class MeasureStage:
         self._host = host
         self._reporter = reporter
         self._timeout_s = timeout_s
+        self._feeds = FeedFolder(run.path / "work" / "feeds")
 
     def proof(self, artifact: Artifact, evaluation_set: EvaluationSet) -> dict[str, Array]:
         """The file's raw answers on the host, in the runtime of its format; StageError when it does not run."""
@@ -125,8 +127,9 @@ class MeasureStage:
         cell = item.cell
         if all(round_.index != index for round_ in self._run.store.rounds(cell.id)):
             self._reporter.detail(f"round {index + 1}: {describe(cell)}")
-            inputs = feed.encode(item.evaluation_set.one_batch(cell.batch or 1), item.artifact.inputs)
-            self._run.store.add_round(cell.id, session.measure_round(deployment, plan, index, inputs))
+            known = item.evaluation_set
+            one_batch = self._feeds.files(known.sha256, known.one_batch(cell.batch or 1), item.artifact.inputs)
+            self._run.store.add_round(cell.id, session.measure_round(deployment, plan, index, one_batch))
         self._reporter.step("")
 
     def _evaluate(self, device: Device, item: Ready) -> Evaluation:
@@ -156,7 +159,8 @@ class MeasureStage:
         if kept.exists():
             return load_arrays(kept)
         deployment = session.deploy(device, artifact, self._run.path, target)
-        outputs = session.run_outputs(deployment, feed.encode(known.samples.inputs, artifact.inputs), self._timeout_s)
+        feeds = self._feeds.files(known.sha256, known.samples.inputs, artifact.inputs)
+        outputs = session.run_outputs(deployment, feeds, self._timeout_s)
         save_arrays(kept, outputs)
         return outputs
 

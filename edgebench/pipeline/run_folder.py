@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 from pathlib import Path
 from typing import IO
 
@@ -16,7 +17,7 @@ class RunFolder:
     records.sqlite   every record, and the rounds measured so far
     baseline/        the model's snapshot          data/       prepared samples
     artifacts/       converted files               outputs/    what they answered to the evaluation samples
-    logs/            what each child process said  work/       half-made files
+    logs/            what each child process said  work/       half-made files, only while it is open
     given/           samples for files that the user brought
     """
 
@@ -63,4 +64,5 @@ class RunFolder:
 
     def __exit__(self, *_: object) -> None:
         self.store.close()
+        shutil.rmtree(self.path / "work", ignore_errors=True)
         self._lock.close()

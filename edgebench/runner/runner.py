@@ -313,7 +313,10 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_latency(session: Session, job: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
-    """first_ns, warmup_ns, is_steady, latencies_ns; cpu_time_ns and involuntary_switches of the loop; non_finite."""
+    """first_ns, warmup_ns, is_steady, latencies_ns; cpu_time_ns and involuntary_switches of the loop; non_finite.
+
+    `loop_ns` is all of it, from the first run to the last.
+    """
     session.set_inputs(batch_of(arrays, 0, job["batch"]))
     started = time.perf_counter_ns()
     session.invoke()
@@ -323,7 +326,9 @@ def measure_latency(session: Session, job: dict[str, Any], arrays: dict[str, Any
     latencies = time_runs(session.invoke, job["min_runs"], job["min_ns"], job["max_runs"], job["max_ns"])
     cpu_time_ns = time.process_time_ns() - cpu_time
     involuntary = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
+    loop_ns = time.perf_counter_ns() - started
     return {
+        "loop_ns": loop_ns,
         "first_ns": first_ns,
         "warmup_ns": warmup,
         "is_steady": is_steady,
@@ -382,7 +387,7 @@ def time_runs(invoke: Callable[[], Any], min_runs: int, min_ns: int, max_runs: i
 
 
 def save_outputs(session: Session, job: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
-    """Write each output, samples on the first axis; says how many values of each are `non_finite`.
+    """Write each output, samples on the first axis; says how many values of each are `non_finite`, and `loop_ns`.
 
     The last group is filled up with its last sample, and what comes of the filling is dropped. An output without a
     batch axis is accepted from a batch of 1: one entry a sample.
@@ -395,6 +400,7 @@ def save_outputs(session: Session, job: dict[str, Any], arrays: dict[str, Any]) 
     batch = job["batch"]
     written: dict[str, Any] = {}
     non_finite = dict.fromkeys(session.output_names, 0)
+    begin = time.perf_counter_ns()
     for start in range(0, n, batch):
         session.set_inputs(batch_of(arrays, start, batch))
         count = min(batch, n - start)
@@ -413,9 +419,10 @@ def save_outputs(session: Session, job: dict[str, Any], arrays: dict[str, Any]) 
                 )
             written[name][start : start + count] = value[:count]
             non_finite[name] += count_non_finite(value[:count])
+    loop_ns = time.perf_counter_ns() - begin
     for value in written.values():
         value.flush()
-    return {"n": n, "non_finite": non_finite}
+    return {"n": n, "loop_ns": loop_ns, "non_finite": non_finite}
 
 
 def batch_of(arrays: dict[str, Any], start: int, batch: int) -> dict[str, Any]:
