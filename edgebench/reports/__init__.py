@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from edgebench.errors import ConfigError
 from edgebench.store import RunInfo
 from edgebench.types import Record
 
+if TYPE_CHECKING:
+    from edgebench.reports.budget import Miss
+
 FORMATS = ("table", "markdown", "csv", "json", "html")
 
 
-def render(run: RunInfo | None, records: Sequence[Record], format: str, width: int = 120) -> str:
+def render(
+    run: RunInfo | None,
+    records: Sequence[Record],
+    format: str,
+    width: int = 120,
+    misses: Sequence[Miss] | None = None,
+) -> str:
     """The records as one text in a format of `FORMATS`; `width` counts the columns that `table` may use.
+
+    `misses` are what a budget's check found, for `json`; None where there is no budget.
 
     Raises:
         ConfigError: there is no such format.
@@ -37,7 +49,7 @@ def render(run: RunInfo | None, records: Sequence[Record], format: str, width: i
     if format == "json":
         from edgebench.reports.document import to_document
 
-        return to_document(run, rows)
+        return to_document(run, rows, misses)
     from edgebench.reports.html import to_html
 
     return to_html(run, rows)

@@ -7,9 +7,11 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from edgebench.reports.chart_labels import Place, place_labels
 from edgebench.reports.notation import number
 from edgebench.reports.pareto import Axis, Front, Point
 from edgebench.stats import percentile
@@ -25,6 +27,7 @@ _XLINK = "http://www.w3.org/1999/xlink"
 _INK, _ACCENT, _FAINT = "#010203", "#040506", "#070809"
 _PAGE_COLOURS = {_INK: "var(--ink)", _ACCENT: "var(--accent)", _FAINT: "var(--faint)"}
 _LABEL_LENGTH = 30
+_LABEL_PT = 8.5
 # So many dots of a round are drawn; the box beside them is made of all of its samples.
 _DOTS_PER_ROUND = 50
 
@@ -68,9 +71,12 @@ def rounds_chart(name: str, label: str, rounds: Sequence[Round]) -> str:
     """Latencies in ms of each round, in the order taken, beside a box of quartiles with 1 % and 99 % whiskers."""
     with _figure(3.1, 2.1) as figure:
         axes = _axes(figure, "round", "ms")
+        limit_ms = axis_limit_ms(rounds)
+        lowest_ms = min(min(round_.latencies_ns) for round_ in rounds) / 1e6
+        axes.set_ylim(lowest_ms - 0.05 * (limit_ms - lowest_ms or lowest_ms), limit_ms)
         for place, round_ in enumerate(rounds):
             ms = [latency / 1e6 for latency in round_.latencies_ns]
-            shown = _spread(len(ms), _DOTS_PER_ROUND, ms.index(max(ms)))
+            shown = [i for i in range(0, len(ms), math.ceil(len(ms) / _DOTS_PER_ROUND)) if ms[i] <= limit_ms]
             axes.plot(
                 [place - 0.1 + 0.5 * i / max(1, len(ms) - 1) for i in shown],
                 [ms[i] for i in shown],
@@ -82,11 +88,40 @@ def rounds_chart(name: str, label: str, rounds: Sequence[Round]) -> str:
             low, first, middle, third, high = (percentile(ms, q) for q in (0.01, 0.25, 0.5, 0.75, 0.99))
             axes.vlines(place - 0.28, low, high, color=_ACCENT, linewidth=1)
             axes.vlines(place - 0.28, first, third, color=_ACCENT, linewidth=6, alpha=0.45)
+            if above := sum(one > limit_ms for one in ms):
+                _mark_above(axes, place, above)
             axes.hlines(middle, place - 0.36, place - 0.2, color=_INK, linewidth=1.4)
         axes.set_xticks(range(len(rounds)), [str(round_.index + 1) for round_ in rounds])
         axes.set_xlim(-0.6, len(rounds) - 0.4)
         medians = ", ".join(number(percentile(round_.latencies_ns, 0.5) / 1e6) for round_ in rounds)
         return _svg(figure, name, f"Latency by round of {label}", f"medians in ms: {medians}")
+
+
+def axis_limit_ms(rounds: Sequence[Round]) -> float:
+    """Where the axis of a chart of rounds ends: at the slowest run, or sooner where outliers would flatten the rest.
+
+    The rest reach three times the height of its box above a round's box, Tukey's outer fence (Exploratory Data
+    Analysis, 1977).
+    """
+    limit = 0.0
+    for round_ in rounds:
+        first, third = percentile(round_.latencies_ns, 0.25), percentile(round_.latencies_ns, 0.75)
+        inside = [latency for latency in round_.latencies_ns if latency <= third + 3 * (third - first)]
+        limit = max(limit, max(inside) / 1e6)
+    return limit * 1.03
+
+
+def _mark_above(axes: Axes, place: int, count: int) -> None:
+    axes.annotate(
+        f"▲{count}",
+        (place + 0.15, 1.0),
+        xycoords=("data", "axes fraction"),
+        ha="center",
+        va="bottom",
+        fontsize=6.5,
+        color=_INK,
+        annotation_clip=False,
+    )
 
 
 def shortened(text: str, length: int = _LABEL_LENGTH) -> str:
@@ -102,43 +137,46 @@ def _finite_heights(points: Sequence[Point]) -> dict[float, float]:
 
 
 def _place_labels(axes: Axes, points: Sequence[Point], labels: Sequence[str], heights: dict[float, float]) -> None:
-    """Labels beside their points, on the side with room, moved apart where points lie close to each other."""
     figure = axes.figure
+    figure.draw_without_rendering()  # type: ignore[union-attr]  # sizes are final only now
+    per_px = 72 / figure.dpi
     box = axes.get_window_extent()
-    line = 11 * figure.dpi / 72
-    taken: list[tuple[float, float, float]] = []
-    places = [axes.transData.transform((point.cost, heights[point.quality])) for point in points]
-    for i in sorted(range(len(points)), key=lambda i: (-places[i][1], places[i][0])):
-        point, (x, y) = points[i], places[i]
-        text = shortened(labels[i]) + (" (∞)" if math.isinf(point.quality) else "")
-        length = 0.62 * 8.5 * figure.dpi / 72 * len(text)
-        is_left = x + 10 + length > box.x1 and x - 10 - length > box.x0
-        start = x - 10 - length if is_left else x + 10
-        level = y + line / 2  # above the front's line, which runs level from each of its points
-        while any(
-            abs(level - other) < line and start < right and left < start + length for left, right, other in taken
-        ):
-            level -= line
-        taken.append((start, start + length, level))
-        points_per_pixel = 72 / figure.dpi
+    spots = axes.transData.transform([(point.cost, heights[point.quality]) for point in points]) * per_px
+    dots = [(float(x), float(y)) for x, y in spots]
+    texts = [
+        shortened(label) + (" (∞)" if math.isinf(point.quality) else "")
+        for point, label in zip(points, labels, strict=True)
+    ]
+    frame = (box.x0 * per_px, box.y0 * per_px, box.x1 * per_px, box.y1 * per_px)
+    ends = sorted(dot for point, dot in zip(points, dots, strict=True) if point.is_on_front)
+    lines = [box for pair in pairwise(ends) for box in _step(*pair)]
+    for point, text, offset in zip(points, texts, place_labels(dots, texts, frame, _LABEL_PT, lines), strict=True):
         axes.annotate(
             text,
             (point.cost, heights[point.quality]),
-            xytext=(-7 if is_left else 7, (level - y) * points_per_pixel),
+            xytext=offset.at,
             textcoords="offset points",
-            ha="right" if is_left else "left",
+            ha=offset.side,
             va="center",
-            fontsize=8.5,
+            fontsize=_LABEL_PT,
             fontweight="bold" if point.is_on_front else "normal",
             color=_INK,
+            arrowprops=_leader(offset) if offset.is_far else None,
             zorder=3,
         )
 
 
-def _spread(n: int, most: int, must: int) -> list[int]:
-    """At most about `most` indices of n, evenly apart, and the index `must`."""
-    step = max(1, math.ceil(n / most))
-    return sorted({*range(0, n, step), must})
+def _leader(place: Place) -> dict[str, object]:
+    """A thin line from the dot to the nearest edge of its label."""
+    edge = {"left": (0.0, 0.5), "right": (1.0, 0.5), "center": (0.5, 0.0 if place.at[1] > 0 else 1.0)}[place.side]
+    return {"arrowstyle": "-", "color": _FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3, "relpos": edge}
+
+
+def _step(start: tuple[float, float], end: tuple[float, float]) -> Iterator[tuple[float, float, float, float]]:
+    """The level and the upright part of a front's line from one of its points to the next, as thin boxes."""
+    (x, y), (next_x, next_y) = start, end
+    yield x, y - 1, next_x, y + 1
+    yield next_x - 1, min(y, next_y), next_x + 1, max(y, next_y)
 
 
 @contextmanager

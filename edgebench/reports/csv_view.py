@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from edgebench.reports.notation import one_line
 from edgebench.reports.summary import Latency, Row
-from edgebench.types import Estimate, Evaluation
+from edgebench.types import Artifact, Estimate, Evaluation
 
 Cell = str | int | float | None
 Figure = Callable[[Row], Cell]
@@ -44,6 +44,10 @@ def _percentile(of: Callable[[Latency], Estimate]) -> Callable[[Row], Estimate |
     return lambda row: of(row.latency) if row.latency else None
 
 
+def _converted(of: Callable[[Artifact], Cell]) -> Figure:
+    return lambda row: of(row.record.artifact) if row.record.artifact else None
+
+
 def _evaluated(of: Callable[[Evaluation], Cell]) -> Figure:
     return lambda row: of(row.record.evaluation) if row.record.evaluation else None
 
@@ -58,6 +62,8 @@ _COLUMNS: dict[str, Figure] = {
     "format": lambda row: row.format,
     "precision": lambda row: row.precision,
     "size_bytes": lambda row: row.size_bytes,
+    "conversion_s": _converted(lambda artifact: artifact.conversion_s),
+    "conversion_peak_rss_bytes": _converted(lambda artifact: artifact.conversion_peak_rss_bytes),
     "device": lambda row: row.record.device,
     "runtime": lambda row: row.record.runtime,
     "delegate": lambda row: row.record.delegate,

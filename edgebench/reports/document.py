@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgebench.codec import to_plain
+from edgebench.reports.budget import Miss
 from edgebench.reports.summary import Row
 from edgebench.store import RunInfo
 from edgebench.types import Artifact, Divergence, Evaluation
@@ -15,9 +16,17 @@ from edgebench.types import Artifact, Divergence, Evaluation
 SCHEMA = 1
 
 
-def to_document(run: RunInfo | None, rows: Sequence[Row]) -> str:
-    """`{"schema", "run", "records"}` as indented JSON text; an estimate is `{"value", "low", "high", "n"}`."""
-    document = {"schema": SCHEMA, "run": _run(run), "records": [_record(row) for row in rows]}
+def to_document(run: RunInfo | None, rows: Sequence[Row], misses: Sequence[Miss] | None = None) -> str:
+    """`{"schema", "run", "records", "budget"}` as indented JSON text; an estimate is `{"value", "low", "high", "n"}`.
+
+    `budget` is null where none was asked for, and else has its `misses`, an empty list when every limit is met.
+    """
+    document = {
+        "schema": SCHEMA,
+        "run": _run(run),
+        "records": [_record(row) for row in rows],
+        "budget": None if misses is None else {"misses": [to_plain(miss) for miss in misses]},
+    }
     return json.dumps(_without_infinities(document), indent=2, allow_nan=False) + "\n"
 
 
@@ -94,6 +103,7 @@ def _artifact(artifact: Artifact) -> dict[str, Any]:
         "route": artifact.route,
         "tool_versions": artifact.tool_versions,
         "conversion_s": artifact.conversion_s,
+        "conversion_peak_rss_bytes": artifact.conversion_peak_rss_bytes,
         "census": to_plain(artifact.census),
         "calibration_sha256": artifact.calibration_sha256,
     }

@@ -1,24 +1,42 @@
-"""The columns that the terminal, Markdown and HTML tables share, and the notes that go with them."""
+"""The columns that the terminal, Markdown and HTML tables share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from edgebench.reports import notation
-from edgebench.reports.summary import Latency, Row
+from edgebench.reports.summary import Baseline, Latency, Row, baselines
 from edgebench.store import RunInfo
-from edgebench.types import Caution, Estimate, Origin, Status
+from edgebench.types import Estimate, Origin, Status
+
+BASELINE = "baseline"
+
+
+class About(StrEnum):
+    """What a column tells: which row it is, how fast, or how good."""
+
+    NAME = "name"
+    SPEED = "size and speed"
+    ACCURACY = "accuracy"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A title and one text for each row; names tell rows apart, numbers are aligned to the right."""
+    """A title and a text for each line; numbers are aligned to the right.
+
+    The lines are those of `baselines` and then one for each row. `about` groups columns where a table must be split.
+    """
 
     title: str
     cells: tuple[str, ...]
+    about: About
     is_number: bool = True
-    is_name: bool = False
+
+    @property
+    def is_name(self) -> bool:
+        return self.about is About.NAME
 
 
 _IDENTITY: dict[str, Callable[[Row], str]] = {
@@ -32,27 +50,49 @@ _IDENTITY: dict[str, Callable[[Row], str]] = {
 
 
 def columns(rows: Sequence[Row]) -> tuple[Column, ...]:
-    """The table's columns: what tells the rows apart, then their figures. A column without a figure is left out."""
-    identity = [Column("recipe", tuple(_recipe(row) for row in rows), is_number=False, is_name=True)]
-    identity += [
-        Column(name, tuple(text(row) for row in rows), is_number=False, is_name=True)
-        for name, text in _IDENTITY.items()
-        if name in _varying(rows)
+    """The table's columns: what tells the rows apart, then their figures. A column without a figure is left out.
+
+    The first is the recipe, the last the verdict.
+    """
+    floats = baselines(rows)
+    dashes = (notation.MISSING,) * len(floats)
+    varying = _varying(rows)
+    names = {"recipe": _recipe} | {name: text for name, text in _IDENTITY.items() if name in varying}
+    identity = [
+        Column(
+            name,
+            (*(_baseline_name(name, one) for one in floats), *(text(row) for row in rows)),
+            About.NAME,
+            is_number=False,
+        )
+        for name, text in names.items()
     ]
     figures = [
-        Column("precision", tuple(row.precision or notation.MISSING for row in rows), is_number=False),
-        Column("size MB", tuple(notation.megabytes(row.size_bytes) for row in rows)),
-        Column("p50 ms", tuple(latency(row, "p50") for row in rows)),
-        Column("p90 ms", tuple(latency(row, "p90") for row in rows)),
-        Column("speed-up", tuple(_times(row.speed_up) for row in rows)),
-        _accuracy(rows),
-        Column("drop pp", tuple(notation.with_interval(row.drop_pp, places=2) for row in rows)),
-        Column("agreement", tuple(notation.with_interval(row.agreement) for row in rows)),
-        Column("SQNR dB", tuple(notation.decibels(row.sqnr_db) for row in rows)),
-        Column("peak MB", tuple(notation.megabytes(row.peak_rss_bytes) for row in rows)),
+        _figure("precision", About.ACCURACY, dashes, [row.precision or notation.MISSING for row in rows], False),
+        _figure("size MB", About.SPEED, dashes, [notation.megabytes(row.size_bytes) for row in rows]),
+        _figure("p50 ms", About.SPEED, dashes, [latency(row, "p50") for row in rows]),
+        _figure("p90 ms", About.SPEED, dashes, [latency(row, "p90") for row in rows]),
+        _figure("speed-up", About.SPEED, dashes, [_times(row.speed_up) for row in rows]),
+        _accuracy(rows, floats),
+        _figure("drop pp", About.ACCURACY, dashes, [notation.with_interval(row.drop_pp, places=2) for row in rows]),
+        _figure("agreement", About.ACCURACY, dashes, [notation.with_interval(row.agreement) for row in rows]),
+        _figure("SQNR dB", About.ACCURACY, dashes, [notation.decibels(row.sqnr_db) for row in rows]),
+        _figure("peak MB", About.SPEED, dashes, [notation.megabytes(row.peak_rss_bytes) for row in rows]),
     ]
     filled = [column for column in figures if any(cell != notation.MISSING for cell in column.cells)]
-    return (*identity, *filled, Column("trust", tuple(outcome(row) for row in rows), is_number=False))
+    return (*identity, *filled, _figure("trust", About.SPEED, dashes, [outcome(row) for row in rows], False))
+
+
+def _figure(
+    title: str, about: About, baseline: tuple[str, ...], cells: Sequence[str], is_number: bool = True
+) -> Column:
+    return Column(title, (*baseline, *cells), about, is_number)
+
+
+def _baseline_name(part: str, baseline: Baseline) -> str:
+    if part == "recipe":
+        return BASELINE
+    return notation.one_line(baseline.model) if part == "model" else notation.MISSING
 
 
 def constants(rows: Sequence[Row]) -> dict[str, str]:
@@ -80,49 +120,21 @@ def latency(row: Row, percentile: str) -> str:
     """A percentile in ms with its interval; marked where samples are too few or it is not measured on hardware."""
     if row.latency is None:
         return notation.MISSING
-    text = notation.with_half_width(_percentile(row.latency, percentile))
+    text = notation.with_margin(_percentile(row.latency, percentile))
     if percentile not in row.latency.enough_for:
         text = notation.TOO_FEW + text
     return text if row.origin is Origin.MEASURED else f"{text} ({row.origin})"
 
 
 def outcome(row: Row) -> str:
-    """The verdict of a row with the codes of its doubts, or the stage and the reason why there is none."""
+    """The verdict on a row's latency, or the stage and the reason why there is none. Doubts stand under the table."""
     record = row.record
     if record.status is not Status.OK:
         return notation.one_line(f"{record.status} at {record.stage}: {record.reason}")
     verdict = row.trust.verdict.value if row.trust else "not measured"
     if row.origin not in (None, Origin.MEASURED):
         verdict = f"{str(row.origin).upper()}, {verdict}"
-    codes = ", ".join(dict.fromkeys(caution.code for caution in row.cautions))
-    return f"{verdict}: {codes}" if codes else verdict
-
-
-def legend(rows: Sequence[Row]) -> tuple[str, ...]:
-    """What the marks of these rows mean, one line each."""
-    lines = []
-    if any(row.latency for row in rows):
-        lines.append("±: the wider side of the 95 % interval; latencies of all rounds, warm-up apart.")
-    if any(row.latency and not {"p50", "p90"} <= set(row.latency.enough_for) for row in rows):
-        lines.append("~: too few samples to tell this percentile; measure longer (more rounds or runs).")
-    if any(row.speed_up for row in rows):
-        lines.append("speed-up: against the fp32 file of the same format, runtime and conditions, paired by round.")
-    if any(row.drop_pp for row in rows):
-        lines.append("drop pp: baseline minus this file, in percentage points.")
-    if any(row.sqnr_db is not None for row in rows):
-        lines.append("SQNR, agreement: against the float baseline on the same samples; SQNR of the worst output.")
-    if any(row.origin not in (None, Origin.MEASURED) for row in rows):
-        lines.append("simulated, emulated: these latencies are not a device's.")
-    return tuple(lines)
-
-
-def doubts(run: RunInfo | None, rows: Sequence[Row]) -> dict[Caution, tuple[str, ...]]:
-    """Each caution once, with the labels of the rows that it is about; the run's own come first."""
-    found: dict[Caution, list[str]] = {caution: ["whole run"] for caution in run.cautions} if run else {}
-    for row, label in zip(rows, labels(rows), strict=True):
-        for caution in row.cautions:
-            found.setdefault(caution, []).append(label)
-    return {caution: tuple(about) for caution, about in found.items()}
+    return verdict
 
 
 def heading(run: RunInfo | None, rows: Sequence[Row]) -> tuple[str, ...]:
@@ -157,18 +169,19 @@ def _percentile(latency: Latency, name: str) -> Estimate:
 def _times(ratio: Estimate | None) -> str:
     if ratio is None:
         return notation.MISSING
-    value, _, half_width = notation.with_half_width(ratio).partition(" ")
+    value, _, margin = notation.with_margin(ratio).partition(" ")
     is_reference = ratio.low == ratio.high
-    return f"{value}×" if is_reference else f"{value}× {half_width}"
+    return f"{value}×" if is_reference else f"{value}× {margin}"
 
 
-def _accuracy(rows: Sequence[Row]) -> Column:
-    """The first metric of each row; its name is the title, or stands in the cell where rows have unlike metrics."""
-    metrics = [(notation.one_line(row.metric[0]), row.metric[1]) if row.metric else None for row in rows]
-    names = {metric[0] for metric in metrics if metric}
-    if len(names) == 1:
-        return Column(names.pop(), tuple(notation.with_interval(metric[1] if metric else None) for metric in metrics))
+def _accuracy(rows: Sequence[Row], floats: Sequence[Baseline]) -> Column:
+    """The first metric of each line; its name is the title, or stands in the cell where lines have unlike metrics."""
+    metrics: list[tuple[str, Estimate | None]] = [(notation.one_line(one.metric), one.estimate) for one in floats]
+    metrics += [(notation.one_line(row.metric[0]), row.metric[1]) if row.metric else ("", None) for row in rows]
+    names = {name for name, estimate in metrics if estimate}
+    is_one = len(names) == 1
     cells = tuple(
-        f"{metric[0]} {notation.with_interval(metric[1])}" if metric else notation.MISSING for metric in metrics
+        f"{'' if is_one else f'{name} '}{notation.with_interval(estimate)}" if estimate else notation.MISSING
+        for name, estimate in metrics
     )
-    return Column("accuracy", cells)
+    return Column(names.pop() if is_one else "accuracy", cells, About.ACCURACY)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from edgebench.reports import charts, grid, page, pareto
-from edgebench.reports.notation import one_line
+from edgebench.reports import charts, grid, notes, page, pareto
+from edgebench.reports.notation import number, one_line
 from edgebench.reports.summary import Row
 from edgebench.store import RunInfo
-from edgebench.types import Origin, Verdict
+from edgebench.types import Origin, Round, Verdict
 
 _VERDICTS = {
     Verdict.STABLE: "the rounds agree; the latency may be compared",
@@ -52,7 +52,7 @@ def to_html(run: RunInfo | None, rows: Sequence[Row]) -> str:
         constants=grid.constants(rows),
         columns=columns,
         lines=tuple(page.lines(rows, columns)) if rows else (),
-        legend=grid.legend(rows),
+        legend=notes.legend(rows),
         verdicts={
             v: text for v, text in _VERDICTS.items() if any(row.trust and row.trust.verdict is v for row in rows)
         },
@@ -61,8 +61,7 @@ def to_html(run: RunInfo | None, rows: Sequence[Row]) -> str:
         splits=tuple(page.splits(rows)),
         outputs=tuple(page.outputs(rows)),
         files=tuple(page.files(rows)),
-        run_cautions=run.cautions if run else (),
-        doubts=tuple(grid.doubts(None, rows).items()),
+        doubts=tuple((doubt, notes.where(doubt, rows)) for doubt in notes.doubts(run, rows)),
         environments=tuple(page.environments(run, rows)),
         command=one_line(shlex.join(run.command)) if run else "",
     )
@@ -95,9 +94,20 @@ def _fronts(rows: Sequence[Row]) -> Iterator[_Chart]:
 def _rounds(rows: Sequence[Row]) -> Iterator[_Chart]:
     for place, (row, label) in enumerate(zip(rows, grid.labels(rows), strict=True)):
         if row.record.measurement and row.record.measurement.rounds:
-            svg = Markup(charts.rounds_chart(f"rounds{place}", label, row.record.measurement.rounds))
-            is_measured = row.origin is Origin.MEASURED
-            yield _Chart(title=label, svg=svg, note="" if is_measured else f"{row.origin}, not measured")
+            rounds = row.record.measurement.rounds
+            svg = Markup(charts.rounds_chart(f"rounds{place}", label, rounds))
+            told = [] if row.origin is Origin.MEASURED else [f"{row.origin}, not measured"]
+            yield _Chart(title=label, svg=svg, note=". ".join([*told, *_above(rounds)]))
+
+
+def _above(rounds: Sequence[Round]) -> Iterator[str]:
+    """What a chart of rounds leaves above its axis."""
+    limit_ms = charts.axis_limit_ms(rounds)
+    ms = [latency / 1e6 for round_ in rounds for latency in round_.latencies_ns]
+    above = [one for one in ms if one > limit_ms]
+    if above:
+        slowest = number(max(above))
+        yield f"▲ above the axis: {len(above)} of {len(ms)} runs, the slowest at {slowest} ms"
 
 
 def _grouped(rows: Sequence[Row], key: Callable[[Row], tuple[str, ...]]) -> list[list[Row]]:

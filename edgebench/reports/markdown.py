@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from edgebench.reports import grid
+from edgebench.reports import grid, notes
 from edgebench.reports.notation import one_line
 from edgebench.reports.summary import Row
 from edgebench.store import RunInfo
@@ -16,13 +16,13 @@ def to_markdown(run: RunInfo | None, rows: Sequence[Row]) -> str:
     """One table, what its marks mean, the cautions, and the command that made it."""
     parts = [_escaped(line) for line in grid.heading(run, rows)]
     parts.append(_table(grid.columns(rows)) if rows else "no records")
-    parts += _bullets(grid.legend(rows))
+    parts += _bullets(notes.legend(rows))
     doubts = [
-        f"**{_escaped(one_line(caution.code))}** ({_escaped(', '.join(about))}): {_escaped(one_line(caution.message))}"
-        for caution, about in grid.doubts(run, rows).items()
+        f"**{_escaped(doubt.code)}** ({_escaped(notes.where(doubt, rows))}): {_escaped(doubt.advice)}"
+        for doubt in notes.doubts(run, rows)
     ]
     if doubts:
-        parts += ["### Cautions", "\n".join(f"- {line}" for line in doubts)]
+        parts += ["### Cautions and what to do", "\n".join(f"- {line}" for line in doubts)]
     if run and run.command:
         parts += ["### Reproduce", _code(one_line(shlex.join(run.command)))]
     return "\n\n".join(parts) + "\n"

@@ -10,6 +10,9 @@ from edgebench.types import Estimate
 MISSING = "–"
 TOO_FEW = "~"
 _SMALL = 1e-4  # from here down a figure has more zeros than people count
+# The wider side of an interval over its narrower one, up to which one ± speaks for both. A latency's interval is
+# value / f to value * f, so this is also f: at ±20 % of the value.
+_NEARLY_EQUAL = 1.2
 
 
 def number(value: float | None) -> str:
@@ -31,13 +34,16 @@ def decimals(value: float) -> int:
     return max(0, 2 - math.floor(math.log10(float(f"{size:.3g}"))))
 
 
-def with_half_width(estimate: Estimate | None) -> str:
-    """`4.21 ±0.05`: the wider side of the 95 % interval."""
+def with_margin(estimate: Estimate | None) -> str:
+    """`4.21 ±0.05`, the wider side of the 95 % interval; `9.33 [7.1, 12.3]` where one side is much the wider."""
     if estimate is None:
         return MISSING
-    half = max(estimate.high - estimate.value, estimate.value - estimate.low)
-    if not math.isfinite(half):
-        return f"{number(estimate.value)} ±?"
+    sides = (estimate.value - estimate.low, estimate.high - estimate.value)
+    half = max(sides)
+    if not half <= _NEARLY_EQUAL * min(sides):
+        # Two digits of the interval's width: more of a wide interval's ends would say nothing.
+        places = min(decimals(estimate.value), max(0, decimals(estimate.high - estimate.low) - 1))
+        return f"{number(estimate.value)} [{_fixed(estimate.low, places)}, {_fixed(estimate.high, places)}]"
     if abs(estimate.value) < _SMALL:
         return f"{number(estimate.value)} ±{number(half)}"
     return f"{number(estimate.value)} ±{half:.{decimals(estimate.value)}f}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgebench.reports import grid, pareto
 from edgebench.reports.notation import MISSING, decibels, megabytes, number, one_line
-from edgebench.reports.summary import Row, worst_sqnr_db
+from edgebench.reports.summary import Row, baselines, worst_sqnr_db
 from edgebench.store import RunInfo
 from edgebench.types import Artifact, Divergence, Origin, OutputError, Precision, Split, Status
 
@@ -27,7 +27,10 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of the results. `outcome` is why a cell has no figures, `origin` said only when not measured."""
+    """A line of the results. `outcome` is why a cell has no figures, `origin` said only when not measured.
+
+    `codes` name what makes its latency doubtful. The baseline's line has no verdict.
+    """
 
     names: tuple[str, ...]
     figures: tuple[str, ...]
@@ -90,14 +93,20 @@ def tiles(rows: Sequence[Row]) -> Iterator[Tile]:
     if axis and qualities:
         best = min if axis.is_smaller_better else max
         value, row = best(qualities, key=lambda pair: pair[0])
-        yield Tile(f"best {axis.title} below fp32", number(value), label[row.record.cell])
+        was = next((one.estimate.value for one in baselines([row]) if axis.title == one_line(one.metric)), None)
+        note = f"; baseline {number(was)}" if was is not None else ""
+        yield Tile(f"{axis.title}, best besides fp32", number(value), label[row.record.cell] + note)
 
 
 def lines(rows: Sequence[Row], columns: Sequence[grid.Column]) -> Iterator[Line]:
-    """The rows of the results table; `columns` are the grid's."""
+    """The lines of the results table, the baseline first; `columns` are the grid's."""
     *shown, _ = columns
     names = sum(column.is_name for column in shown)
-    for i, row in enumerate(rows):
+    floats = len(baselines(rows))
+    for i in range(floats):
+        cells = tuple(column.cells[i] for column in shown)
+        yield Line(names=cells[:names], figures=cells[names:], outcome="", verdict="", origin="", codes=())
+    for i, row in enumerate(rows, floats):
         cells = tuple(column.cells[i] for column in shown)
         figures = cells[names:]
         has_figures = any(figure != MISSING for figure in figures)
@@ -107,7 +116,7 @@ def lines(rows: Sequence[Row], columns: Sequence[grid.Column]) -> Iterator[Line]
             outcome="" if row.is_ok else grid.outcome(row),
             verdict=row.trust.verdict.value if row.trust and row.is_ok else row.record.status.value,
             origin="" if row.origin in (None, Origin.MEASURED) else str(row.origin),
-            codes=tuple(dict.fromkeys(one_line(caution.code) for caution in row.cautions)),
+            codes=tuple(dict.fromkeys(one_line(doubt.code) for doubt in row.trust.cautions)) if row.trust else (),
         )
 
 

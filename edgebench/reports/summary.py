@@ -96,6 +96,30 @@ class Row:
         return worst_sqnr_db(self.divergence) if self.divergence else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """How well a model does before it is converted, by the metric that its rows' `drop_pp` is about."""
+
+    model: str
+    metric: str
+    estimate: Estimate
+
+
+def baselines(rows: Sequence[Row]) -> tuple[Baseline, ...]:
+    """One for each model and metric, of the rows' largest set of samples; none where no labels were there."""
+    found: dict[tuple[str, str], Baseline] = {}
+    for row in rows:
+        evaluation = row.record.evaluation
+        name = next(iter(evaluation.baseline_metrics), None) if evaluation else None
+        if evaluation is None or name is None:
+            continue
+        one = Baseline(model=row.record.model, metric=name, estimate=evaluation.baseline_metrics[name])
+        known = found.setdefault((one.model, name), one)
+        if one.estimate.n > known.estimate.n:
+            found[one.model, name] = one
+    return tuple(found.values())
+
+
 def worst_sqnr_db(divergence: Divergence) -> float | None:
     return min((output.sqnr_db for output in divergence.outputs.values()), default=None)
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import canned
 
+from edgebench.matrix import Budget
 from edgebench.reports import render
+from edgebench.reports.budget import misses
+from edgebench.reports.summary import summarize_all
 
 
 def strict(text: str) -> Any:
@@ -24,7 +27,7 @@ def records() -> dict[str, Any]:
 
 def test_the_document_names_its_schema_and_run() -> None:
     document = strict(render(canned.run(), canned.records(), "json"))
-    assert list(document) == ["schema", "run", "records"]
+    assert list(document) == ["schema", "run", "records", "budget"]
     assert document["schema"] == 1
     assert document["run"]["name"] == "lite0-on-everything"
     assert document["run"]["cautions"][0]["code"] == "calibration-range"
@@ -99,3 +102,17 @@ def test_hostile_names_come_back_exactly() -> None:
     document = strict(render(run, found, "json"))
     assert document["run"]["model"] == canned.HOSTILE
     assert canned.HOSTILE in document["records"][0]["evaluation"]["metrics"]
+
+
+def test_a_budget_lists_what_misses_it_and_is_null_where_there_is_none() -> None:
+    rows = summarize_all(canned.records()[1:2])
+    found = misses(rows, Budget(max_size_mb=5.0, max_p50_ms=0.001))
+    budget = strict(render(canned.run(), canned.records(), "json", misses=found))["budget"]
+    assert [(miss["cell"], miss["limit"], miss["allowed"]) for miss in budget["misses"]] == [
+        ("cell-tflite-int8", "max_p50_ms", 0.001),
+        ("cell-tflite-int8", "max_size_mb", 5.0),
+    ]
+    assert budget["misses"][1]["found"] == 5.27
+    assert budget["misses"][1]["message"] == "tflite-int8: the size is 5.27 MB, over the limit of 5.00 MB"
+    assert strict(render(canned.run(), [], "json", misses=()))["budget"] == {"misses": []}
+    assert strict(render(canned.run(), [], "json"))["budget"] is None

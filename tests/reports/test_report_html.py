@@ -11,6 +11,7 @@ import canned
 import pytest
 
 from edgebench.reports import render
+from edgebench.reports.charts import axis_limit_ms
 from edgebench.store import RunInfo
 from edgebench.types import Record
 
@@ -157,3 +158,14 @@ def test_a_run_without_a_single_measurement_has_a_page(records: tuple[Record, ..
 def test_a_page_of_many_samples_stays_small() -> None:
     huge = replace(canned.records()[1], measurement=canned.measured(0.05, n=10_000))
     assert len(render(canned.run(), [huge], "html")) < 100_000
+
+
+def test_an_outlier_does_not_flatten_a_chart_of_rounds_and_is_counted() -> None:
+    record = canned.records()[1]
+    assert record.measurement is not None
+    first, *others = record.measurement.rounds
+    slow = replace(first, latencies_ns=(*first.latencies_ns[:-1], 93_200_000))
+    spiky = replace(record, measurement=replace(record.measurement, rounds=(slow, *others)))
+    assert axis_limit_ms(spiky.measurement.rounds) < 5  # type: ignore[union-attr]
+    text = render(None, [spiky], "html")
+    assert re.search(r"▲ above the axis: \d+ of 300 runs, the slowest at 93\.2 ms", text)

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import canned
@@ -18,9 +19,9 @@ from rich.cells import cell_len
 
 from edgebench.errors import ConfigError
 from edgebench.reports import FORMATS, grid, render
-from edgebench.reports.notation import number, one_line, with_half_width, with_interval
+from edgebench.reports.notation import number, one_line, with_interval, with_margin
 from edgebench.reports.summary import summarize_all
-from edgebench.types import Estimate, Record
+from edgebench.types import Caution, Estimate, Record
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -176,11 +177,65 @@ def test_numbers_have_three_digits(value: float | None, text: str) -> None:
 
 
 def test_intervals_are_written_beside_their_value_even_without_an_end() -> None:
-    assert with_half_width(Estimate(value=4.214, low=4.2, high=4.264, n=9)) == "4.21 ±0.05"
-    assert with_half_width(Estimate(value=4.214, low=0, high=float("inf"), n=1)) == "4.21 ±?"
-    assert with_half_width(None) == with_interval(None) == "–"
+    assert with_margin(Estimate(value=4.214, low=4.2, high=4.23, n=9)) == "4.21 ±0.02"
+    assert with_margin(Estimate(value=4.214, low=4.2, high=4.264, n=9)) == "4.21 [4.20, 4.26]"
+    assert with_margin(Estimate(value=9.33, low=7.09, high=12.28, n=9)) == "9.33 [7.1, 12.3]"
+    assert with_margin(Estimate(value=4.214, low=0, high=float("inf"), n=1)) == "4.21 [0, ∞]"
+    assert with_margin(None) == with_interval(None) == "–"
     assert with_interval(Estimate(value=0.5, low=float("-inf"), high=0.75, n=2)) == "0.500 [-∞, 0.750]"
 
 
 def test_one_line_shows_what_would_not_be_seen() -> None:
     assert one_line("a\n b\t\x07\udcff é模") == "a b \\x07\\udcff é模"
+
+
+def accurate_but_clipped() -> Record:
+    record = canned.records()[1]
+    assert record.evaluation is not None
+    doubt = Caution(code="clipped-output", message="output 'logits': 9 % are cut; calibrate with min-max")
+    return replace(record, evaluation=replace(record.evaluation, cautions=(doubt,)))
+
+
+def test_a_doubt_about_accuracy_stands_under_the_table_and_not_beside_the_verdict_on_latency() -> None:
+    records = [canned.records()[0], accurate_but_clipped()]
+    (verdicts,) = (column for column in grid.columns(summarize_all(records)) if column.title == "trust")
+    assert verdicts.cells == ("–", "stable", "stable")
+    assert "clipped-output (row 2): calibrate with min-max\n" in render(None, records, "table")
+    assert "- **clipped-output** (tflite-int8): calibrate with min-max\n" in render(None, records, "markdown")
+    page = render(None, records, "html")
+    assert page.count("clipped-output") == 1
+    assert "output &#39;logits&#39;: 9 % are cut; calibrate with min-max" in page
+
+
+def test_equal_advice_is_told_once_for_all_its_rows() -> None:
+    noisy = [
+        canned.record("r", cell=str(seed), threads=seed, measurement=canned.measured(4.0, between=0.5, seed=seed))
+        for seed in (3, 4)
+    ]
+    text = render(None, noisy, "table")
+    assert text.count("rounds-differ") == 1
+    assert "rounds-differ (all rows): make the machine quiet and run again with --rounds 10\n" in text
+
+
+def test_the_baseline_is_the_first_line_with_its_accuracy_alone() -> None:
+    (first, *_) = (line for line in render(None, few(), "markdown").splitlines() if line.startswith("| baseline"))
+    assert first.count("–") == 11
+    assert "0.752" in first
+    assert "0.752 [0.712, 0.792]" in next(
+        line for line in render(None, few(), "table", 400).splitlines() if "baseline" in line
+    )
+    assert '<tr class="baseline">' in render(None, few(), "html")
+    assert "baseline:" not in render(None, canned.without_labels(), "table")
+
+
+def test_words_of_the_table_are_defined_below_it_in_every_view_for_people() -> None:
+    for format in ("table", "markdown", "html"):
+        text = render(canned.run(), few(), format).replace("\\", "")
+        assert "agreement: same decision as the baseline · drop pp: accuracy lost, percentage points" in text
+        assert "95 % interval" in text
+
+
+@pytest.mark.parametrize("about", ["Size and speed", "Accuracy"])
+def test_a_table_too_wide_is_split_by_subject(about: str) -> None:
+    assert f"\n{about}\n" in render(canned.run(), canned.records(), "table", 120)
+    assert f"\n{about}\n" not in render(canned.run(), canned.records(), "table", 400)

@@ -1,0 +1,99 @@
+"""What stands under a table: what its words and marks mean, and each doubt about its rows once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgebench.reports.grid import labels
+from edgebench.reports.notation import one_line
+from edgebench.reports.summary import Row, baselines
+from edgebench.store import RunInfo
+from edgebench.types import Caution, Origin
+
+WHOLE_RUN = "whole run"
+# A clause up to this long is told whole.
+_SHORT = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """All cautions of one code and advice. `rows` are places of rows, none for a doubt about the whole run.
+
+    `found` holds each distinct message with the labels of its rows.
+    """
+
+    code: str
+    rows: tuple[int, ...]
+    advice: str
+    found: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def doubts(run: RunInfo | None, rows: Sequence[Row]) -> tuple[Doubt, ...]:
+    """Each kind of doubt once, the run's own first."""
+    of_run = _alike([(caution, None, WHOLE_RUN) for caution in run.cautions] if run else [])
+    named = enumerate(zip(rows, labels(rows), strict=True))
+    of_rows = _alike([(caution, place, label) for place, (row, label) in named for caution in row.cautions])
+    return of_run + of_rows
+
+
+def _alike(cautions: Sequence[tuple[Caution, int | None, str]]) -> tuple[Doubt, ...]:
+    groups: dict[tuple[str, str], list[tuple[Caution, int | None, str]]] = {}
+    for one in cautions:
+        groups.setdefault((one_line(one[0].code), _advice(one_line(one[0].message))), []).append(one)
+    return tuple(_doubt(code, advice, alike) for (code, advice), alike in groups.items())
+
+
+def _doubt(code: str, advice: str, alike: Sequence[tuple[Caution, int | None, str]]) -> Doubt:
+    about: dict[str, list[str]] = {}
+    for caution, _, label in alike:
+        about.setdefault(one_line(caution.message), []).append(label)
+    return Doubt(
+        code=code,
+        rows=tuple(dict.fromkeys(place for _, place, _ in alike if place is not None)),
+        advice=advice,
+        found=tuple((message, tuple(dict.fromkeys(names))) for message, names in about.items()),
+    )
+
+
+def _advice(message: str) -> str:
+    """What a message says to do: its last clause, as cautions end with the next step."""
+    clause = message.rpartition("; ")[2]
+    return clause if len(clause) <= _SHORT else clause.rpartition(": ")[2]
+
+
+def where(doubt: Doubt, rows: Sequence[Row]) -> str:
+    """The rows of a doubt by name."""
+    if not doubt.rows:
+        return WHOLE_RUN
+    if len(doubt.rows) == len(rows) > 1:
+        return "all rows"
+    names = labels(rows)
+    return ", ".join(names[place] for place in doubt.rows)
+
+
+def legend(rows: Sequence[Row]) -> tuple[str, ...]:
+    """What the words and marks of these rows mean: one line of definitions, then a line for each rarer mark."""
+    terms = {
+        "agreement: same decision as the baseline": any(row.agreement for row in rows),
+        "drop pp: accuracy lost, percentage points": any(row.drop_pp for row in rows),
+        "±, [low, high]: 95 % interval": any(row.latency or row.metric or row.agreement for row in rows),
+    }
+    lines = [" · ".join(text for text, is_shown in terms.items() if is_shown)]
+    marks = {
+        "baseline: the model before conversion, on the same samples.": bool(baselines(rows)),
+        "speed-up: against the fp32 file of the same format, runtime and conditions, paired by round.": any(
+            row.speed_up for row in rows
+        ),
+        "SQNR: against the baseline's outputs, of the worst output; more dB is less error.": any(
+            row.sqnr_db is not None for row in rows
+        ),
+        "~: too few samples to tell this percentile; measure longer (more rounds or runs).": any(
+            row.latency and not {"p50", "p90"} <= set(row.latency.enough_for) for row in rows
+        ),
+        "simulated, emulated: these latencies are not a device's.": any(
+            row.origin not in (None, Origin.MEASURED) for row in rows
+        ),
+    }
+    lines += [text for text, is_shown in marks.items() if is_shown]
+    return tuple(line for line in lines if line)
