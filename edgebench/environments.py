@@ -42,6 +42,11 @@ def names() -> tuple[str, ...]:
     return tuple(_ENVIRONMENTS)
 
 
+def requirements(name: str) -> tuple[str, ...]:
+    """What pip is asked to install there, with pinned versions; raises InputError as `python_of` does."""
+    return _known(name).requirements
+
+
 def python_of(name: str) -> Path:
     """The Python of a side environment that was made.
 

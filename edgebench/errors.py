@@ -55,6 +55,12 @@ class ChildTimeoutError(StageError):
     pass
 
 
+def one_line(error: BaseException, limit: int = 300) -> str:
+    """A foreign exception as one line: its class and the start of its message."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:limit]}" if text else type(error).__name__
+
+
 def missing_extra(package: str, extra: str, needed_for: str) -> MissingError:
     """The error for an import that failed because an optional dependency is absent."""
     return MissingError(f"{needed_for} needs the package '{package}': pip install 'edgebench[{extra}]'")

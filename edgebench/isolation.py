@@ -1,7 +1,8 @@
 """Run a stage in a child process, so that a crash or a hang costs one cell and is told with its cause.
 
 A `Worker` is one long-lived child that runs calls one after another: a framework is imported once for many conversions,
-and after a crash or a time-out the next call starts a fresh child. What a call prints goes to the worker's log file.
+and after a crash or a time-out the next call starts a fresh child. What a call prints goes to the worker's log file;
+what it gives to `tell` goes to the worker's `on_told` at once.
 """
 
 from __future__ import annotations
@@ -16,36 +17,39 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
-from edgebench.errors import ChildDiedError, ChildTimeoutError, EdgebenchError, StageError
+from edgebench.errors import ChildDiedError, ChildTimeoutError, EdgebenchError, StageError, one_line
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _LONGEST_WAIT_S = 20 * 24 * 3600.0  # poll(2) counts milliseconds in 31 bits
 
+# A file that is mapped into memory and can't grow on a full disk ends its writer with SIGBUS.
+_LIKELY_CAUSES = {"SIGKILL": " (often: out of memory)", "SIGBUS": " (often: a full disk)"}
+
 _QUIET_FRAMEWORKS = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONUNBUFFERED": "1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[T]):
-    """What a call returned, how long it ran inside the child, and the child's highest resident memory during it."""
+    """What a call returned, and the child's highest resident memory during it."""
 
     value: T
-    seconds: float
     peak_rss_bytes: int | None
 
 
 class Worker:
     """A child process for calls that may crash. Use it from the main thread, and as a context manager."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, on_told: Callable[[Any], None] | None = None) -> None:
         self._log = log
+        self._on_told = on_told
         self._child: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
 
@@ -69,22 +73,22 @@ class Worker:
             ChildTimeoutError: the call took longer than `timeout_s`.
         """
         connection = self._connection or self._start()
+        deadline = time.monotonic() + timeout_s
         try:
-            connection.send((what, function, arguments, named))
-            if not connection.poll(min(timeout_s, _LONGEST_WAIT_S)):
-                self.close()
-                raise ChildTimeoutError(f"{what} was ended after its limit of {timeout_s:g} s; its output: {self._log}")
-            outcome, seconds, peak_rss_bytes = connection.recv()
-        except (EOFError, BrokenPipeError, ConnectionResetError) as error:
-            raise ChildDiedError(f"{what} {self._cause_of_death()}; its output: {self._log}") from error
-        except KeyboardInterrupt:
+            with self._telling_death(what):
+                connection.send((what, function, arguments, named))
+            while isinstance(message := self._receive(connection, what, timeout_s, deadline), _Told):
+                if self._on_told is not None:
+                    self._on_told(message.value)
+        except BaseException:  # Ctrl-C most of all: the child is amid the call, so the next one needs a fresh child
             self.close()
             raise
+        outcome, peak_rss_bytes = message
         if isinstance(outcome, EdgebenchError):
             raise outcome
         if isinstance(outcome, _Unexpected):
             raise StageError(f"{what} failed: {outcome.line}; its output: {self._log}")
-        return Finished(outcome, seconds, peak_rss_bytes)
+        return Finished(outcome, peak_rss_bytes)
 
     def close(self) -> None:
         """End the child and everything that it started."""
@@ -96,6 +100,21 @@ class Worker:
                 os.killpg(self._child.pid, signal.SIGKILL)
             self._child.wait()
             self._child = None
+
+    def _receive(self, connection: Connection, what: str, timeout_s: float, deadline: float) -> Any:
+        """The child's next message: a `_Told`, or the outcome with the peak memory."""
+        with self._telling_death(what):
+            if connection.poll(min(max(0.0, deadline - time.monotonic()), _LONGEST_WAIT_S)):
+                return connection.recv()
+        self.close()
+        raise ChildTimeoutError(f"{what} was ended after its limit of {timeout_s:g} s; its output: {self._log}")
+
+    @contextlib.contextmanager
+    def _telling_death(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, BrokenPipeError, ConnectionResetError) as error:
+            raise ChildDiedError(f"{what} {self._cause_of_death()}; its output: {self._log}") from error
 
     def _start(self) -> Connection:
         ours, theirs = _connection_pair()
@@ -124,8 +143,7 @@ class Worker:
         self.close()
         if status is not None and status < 0:
             name = signal.Signals(-status).name
-            hint = " (often: out of memory)" if name == "SIGKILL" else ""
-            return f"was ended by {name}{hint}"
+            return f"was ended by {name}{_LIKELY_CAUSES.get(name, '')}"
         return f"ended its process with status {status}"
 
 
@@ -136,10 +154,27 @@ class _Unexpected:
     line: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a call said on its way."""
+
+    value: object
+
+
+_to_parent: Connection | None = None  # of this process, where it is a worker's child
+
+
+def tell(value: object) -> None:
+    """Send a picklable value to the `on_told` of the worker that this call runs in; does nothing outside of one."""
+    if _to_parent is not None:
+        _to_parent.send(_Told(value))
+
+
 def serve(descriptor: int) -> None:
     """The child's loop: receive a call, run it, send its outcome; ends when the parent is gone."""
+    global _to_parent
     _end_with_parent()
-    connection = Connection(descriptor)
+    _to_parent = connection = Connection(descriptor)
     sys.path[:] = connection.recv()
     while True:
         try:
@@ -148,7 +183,6 @@ def serve(descriptor: int) -> None:
             return
         print(f"=== {what}", flush=True)
         _reset_peak_rss()
-        started = time.monotonic()
         outcome: object
         try:
             outcome = function(*arguments, **named)
@@ -157,13 +191,12 @@ def serve(descriptor: int) -> None:
             outcome = error
         except Exception as error:
             traceback.print_exc()
-            outcome = _Unexpected(_one_line(error))
-        seconds = time.monotonic() - started
+            outcome = _Unexpected(one_line(error))
         sys.stdout.flush()
         try:
-            connection.send((outcome, seconds, peak_rss_bytes()))
+            connection.send((outcome, peak_rss_bytes()))
         except (TypeError, AttributeError, pickle.PicklingError) as error:
-            connection.send((_Unexpected(_one_line(error)), seconds, peak_rss_bytes()))
+            connection.send((_Unexpected(one_line(error)), peak_rss_bytes()))
 
 
 def peak_rss_bytes() -> int | None:
@@ -179,11 +212,6 @@ def peak_rss_bytes() -> int | None:
 def _reset_peak_rss() -> None:
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as clear:
         clear.write("5")
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or "no message"
-    return f"{type(error).__name__}: {text[:400]}"
 
 
 def _connection_pair() -> tuple[Connection, Connection]:

@@ -7,6 +7,7 @@ in SQL. What a method wrote is on the disk when it returns, so that a `kill -9` 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -44,12 +45,15 @@ class RunInfo:
 
 
 class Store:
-    """One run's database; make it with `Store.open`. Where the database fails, any method raises ConfigError, or
-    MissingError when the disk is full."""
+    """One run's database; make it with `Store.open`. Threads may share it.
+
+    Where the database fails, any method raises ConfigError, or MissingError when the disk is full.
+    """
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
         self._name = name
+        self._one_at_a_time = threading.Lock()
 
     @classmethod
     def open(cls, where: Path | str, *, read_only: bool = False) -> Store:
@@ -149,13 +153,16 @@ class Store:
 
     def add_round(self, cell: str, round_: Round) -> None:
         """Keep a finished round, so that an interrupted measurement goes on after it; one that is there stays."""
-        from sqlalchemy import select
-
-        table = _tables().rounds
-        is_there = select(table.c.round).where(table.c.cell == cell, table.c.round == round_.index)
         with self._transaction() as connection:
-            if connection.execute(is_there).first() is None:
-                connection.execute(table.insert().values(cell=cell, round=round_.index, body=to_json(round_)))
+            if not _has_round(connection, cell, round_.index):
+                connection.execute(
+                    _tables().rounds.insert().values(cell=cell, round=round_.index, body=to_json(round_))
+                )
+
+    def has_round(self, cell: str, index: int) -> bool:
+        """Whether the round of that index was finished."""
+        with self._transaction() as connection:
+            return _has_round(connection, cell, index)
 
     def rounds(self, cell: str) -> tuple[Round, ...]:
         """The finished rounds of a cell, by index."""
@@ -195,7 +202,7 @@ class Store:
         from sqlalchemy.exc import SQLAlchemyError
 
         try:
-            with self._engine.begin() as connection:
+            with self._one_at_a_time, self._engine.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
             raise database.told(error, self._name) from error
@@ -241,6 +248,14 @@ def _has_ok(connection: Connection, cell: str) -> bool:
 
     table = _tables().records
     query = select(table.c.id).where(table.c.cell == cell, table.c.status == Status.OK.value).limit(1)
+    return connection.execute(query).first() is not None
+
+
+def _has_round(connection: Connection, cell: str, index: int) -> bool:
+    from sqlalchemy import select
+
+    table = _tables().rounds
+    query = select(table.c.round).where(table.c.cell == cell, table.c.round == index)
     return connection.execute(query).first() is not None
 
 

@@ -2,6 +2,10 @@
 
 A value holds, or names by content hash, the value it came from, so that a `Record` alone answers which model, recipe,
 file, device, runtime and conditions a number belongs to. Impossible values are refused when they are made.
+
+They are one module on purpose: each builds on those above it in the order of the stages, and a `Record` holds them all,
+so that reading from top to bottom tells the whole story: words of few values; tensors; model and data; recipe and file;
+device and plan; latency; accuracy; record.
 """
 
 from __future__ import annotations
@@ -294,7 +298,8 @@ class Artifact:
     """A converted file, described by what was read back from it.
 
     `files` are relative to the run folder, the model first. `size_bytes` counts every file. `batch` is None where the
-    file's batch is open. `recipe` is None for a file that the user brought.
+    file's batch is open. `recipe` is None for a file that the user brought, as are `conversion_s` and
+    `conversion_peak_rss_bytes`: the highest resident memory of the converter's process, its framework included.
     """
 
     format: Format
@@ -311,17 +316,24 @@ class Artifact:
     route: str = ""
     tool_versions: dict[str, str] = field(default_factory=dict)
     conversion_s: float | None = None
+    conversion_peak_rss_bytes: int | None = None
     cautions: tuple[Caution, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpec:
-    """A device of the inventory; data in `devices/*.yaml`. A driver of `edgebench.devices` makes it do things."""
+    """A device of the inventory; data in `devices/*.yaml`. A driver of `edgebench.devices` makes it do things.
+
+    `address` is the driver's own; `python` a Python on the device that has the runtimes, `folder` where the work folder
+    is made there. None is the driver's usual way.
+    """
 
     name: str
     driver: str
     address: str | None = None
     description: str = ""
+    python: str | None = None
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,6 +400,7 @@ class Conditions:
     battery_fraction: float | None = None
     is_charging: bool | None = None
     is_screen_on: bool | None = None
+    is_low_power: bool | None = None  # the battery saver of a phone
     thermal_status: int | None = None
 
 
@@ -396,7 +409,9 @@ class Round:
     """One fresh process. Times are raw nanoseconds in the order they were taken; nothing is dropped.
 
     `load_ns` is making the interpreter or session ready, `first_ns` its first run, then `warmup_ns`, then the
-    `latencies_ns` that count. `affinity` are the CPUs that the process was allowed.
+    `latencies_ns` that count. `affinity` are the CPUs that the process was allowed. `is_steady` is
+    whether the warm-up ended because its times had settled, None where that was not recorded. `non_finite` counts the
+    values of one run that are NaN or infinite, by output.
     """
 
     index: int
@@ -413,6 +428,8 @@ class Round:
     after: Conditions
     cpu_time_ns: int | None = None
     involuntary_switches: int | None = None
+    is_steady: bool | None = None
+    non_finite: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.latencies_ns or min(self.latencies_ns) <= 0:

@@ -18,7 +18,7 @@ FRAMEWORKS |= {"litert_torch", "tflite_runtime", "sklearn", "pycocotools", "matp
 # A room may import those named here, and itself.
 GROUND = {"types", "errors", "__init__"}
 LEVEL = GROUND | {"codec", "naming", "arrays", "isolation", "catalogue_files", "environments", "yaml_files", "atomic"}
-LEVEL |= {"cache_folder"}
+LEVEL |= {"cache_folder", "hashing"}
 ALLOWED = {
     "types": set(),
     "errors": set(),
@@ -30,6 +30,7 @@ ALLOWED = {
     "catalogue_files": GROUND,
     "yaml_files": GROUND,
     "cache_folder": GROUND,
+    "hashing": GROUND,
     "environments": GROUND | {"cache_folder"},
     "stats": LEVEL,
     "store": LEVEL | {"database"},

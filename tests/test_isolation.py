@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import time
@@ -10,7 +11,7 @@ import psutil
 import pytest
 
 from edgebench.errors import ChildDiedError, ChildTimeoutError, ModelError, StageError
-from edgebench.isolation import Worker
+from edgebench.isolation import Worker, tell
 
 
 @pytest.fixture
@@ -37,6 +38,35 @@ def allocate(size: int) -> int:
 
 def say(text: str) -> None:
     print(text)
+
+
+def count_aloud(n: int) -> int:
+    for number in range(n):
+        tell(number)
+    return n
+
+
+def test_what_a_call_tells_arrives_in_order_and_before_its_value(tmp_path: Path) -> None:
+    heard: list[int] = []
+    with Worker(tmp_path / "log", on_told=heard.append) as worker:
+        assert worker.call("counting", 30, count_aloud, 3).value == 3
+        assert heard == [0, 1, 2]
+
+
+def test_what_a_call_tells_is_dropped_where_nobody_listens(worker: Worker) -> None:
+    assert worker.call("counting", 30, count_aloud, 3).value == 3
+    assert count_aloud(2) == 2
+
+
+def tell_forever() -> None:
+    while True:
+        tell("still here")
+
+
+def test_a_call_that_goes_on_telling_is_ended_at_its_limit_too(worker: Worker) -> None:
+    with pytest.raises(ChildTimeoutError, match=r"talking was ended after its limit of 0\.2 s"):
+        worker.call("talking", 0.2, tell_forever)
+    assert worker.call("again", 30, abs, -1).value == 1
 
 
 def test_a_call_gives_its_value_and_its_peak_memory(worker: Worker) -> None:
@@ -73,6 +103,19 @@ def test_a_signal_is_named_and_the_next_call_works(worker: Worker) -> None:
     with pytest.raises(ChildDiedError, match="converting was ended by SIGKILL"):
         worker.call("converting", 30, kill_me)
     assert worker.call("again", 30, abs, -1).value == 1
+
+
+def write_beyond_the_end_of_a_mapped_file(path: str) -> None:
+    with open(path, "wb+") as stream:
+        stream.truncate(4096)
+        with mmap.mmap(stream.fileno(), 4096) as mapped:
+            stream.truncate(0)
+            mapped[0] = 1
+
+
+def test_a_mapped_file_that_can_not_be_written_hints_at_a_full_disk(worker: Worker, tmp_path: Path) -> None:
+    with pytest.raises(ChildDiedError, match=r"preparing was ended by SIGBUS \(often: a full disk\)"):
+        worker.call("preparing", 30, write_beyond_the_end_of_a_mapped_file, str(tmp_path / "mapped"))
 
 
 def test_an_exit_in_the_middle_is_told_with_its_status(worker: Worker) -> None:

@@ -69,6 +69,8 @@ def a_round(index: int, latency_ns: int = 4_000_000) -> Round:
         affinity=(0, 1),
         before=conditions,
         after=conditions,
+        is_steady=False,
+        non_finite={"logits": 3},
     )
 
 
@@ -85,6 +87,7 @@ def an_artifact(sha256: str = "f" * 64) -> Artifact:
         outputs=(),
         census=census,
         batch=None,
+        conversion_peak_rss_bytes=512,
     )
 
 
@@ -178,6 +181,18 @@ def test_a_record_from_before_an_optional_field_was_added_loads(tmp_path: Path) 
         connection.execute("update records set body = ?", (json.dumps(body),))
     with Store.open(path) as store:
         assert store.records() == (a_record("a"),)
+
+
+def test_a_round_from_before_steadiness_and_finiteness_were_kept_loads(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    with Store.open(path) as store:
+        store.add_round("a", a_round(0))
+    with sqlite3.connect(path) as connection:
+        body = json.loads(connection.execute("select body from rounds").fetchone()[0])
+        del body["is_steady"], body["non_finite"]
+        connection.execute("update rounds set body = ?", (json.dumps(body),))
+    with Store.open(path) as store:
+        assert store.rounds("a") == (replace(a_round(0), is_steady=None, non_finite={}),)
 
 
 def test_columns_beside_the_body_serve_sql_users(tmp_path: Path) -> None:

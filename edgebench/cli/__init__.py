@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import sys
 from typing import Annotated
 
@@ -10,7 +12,7 @@ import typer
 from typer.exceptions import TyperException
 
 from edgebench import __version__
-from edgebench.cli import environments, look, measuring, training
+from edgebench.cli import devices, environments, look, measuring, training
 from edgebench.errors import EdgebenchError
 from edgebench.naming import printable
 
@@ -46,10 +48,11 @@ measuring.add_to(app)
 look.add_to(app)
 training.add_to(app)
 environments.add_to(app)
+devices.add_to(app)
 
 
 def main() -> None:
-    """Run the command; our errors become one line on stderr and their exit status.
+    """Run the command; our errors become one line on stderr, with --json also a document on stdout, and a status.
 
     0 fine, 1 a cell failed or a budget was missed, 2 the command or a file is wrong, 3 something needed is missing.
     """
@@ -60,18 +63,25 @@ def main() -> None:
     except EdgebenchError as error:
         status = _told(str(error), error.exit_status)
     except TyperException as error:
-        status = _told(f"{error.format_message().rstrip('.')}; see edgebench --help", 2)
+        context = getattr(error, "ctx", None)  # of the command whose words are wrong
+        command = context.command_path if context else "edgebench"
+        status = _told(f"{error.format_message().rstrip('.')}; see {command} --help", 2)
     except (KeyboardInterrupt, typer.Abort):
         status = _told(_GOES_ON, INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away
         status = 0
     except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        status = _told(f"can't go on: {error.strerror or error}{where}", 3 if error.errno == errno.ENOSPC else 2)
+        where = f": {error.filename}" if error.filename else ""
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        status = _told(f"can't go on: {error.strerror or error}{where}", 3 if is_full else 2)
     sys.exit(status or 0)
 
 
 def _told(text: str, status: int) -> int:
-    print(f"edgebench: {printable(' '.join(text.split()))}", file=sys.stderr)
+    line = printable(" ".join(text.split()))
+    print(f"edgebench: {line}", file=sys.stderr)
+    if "--json" in sys.argv[1:]:
+        with contextlib.suppress(OSError):  # stdout may be what failed
+            print(json.dumps({"error": {"message": line, "exit_status": status}}), flush=True)
     return status

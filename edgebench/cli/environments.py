@@ -22,7 +22,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def make(
-    name: Annotated[str, typer.Argument(help="onnx2tf (ONNX to TFLite) or tflite-runtime.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="onnx2tf (ONNX to TFLite) or tflite-runtime.")],
     as_json: options.Json = False,
 ) -> None:
     """Make a side environment once; edgebench keeps it and uses it by itself."""

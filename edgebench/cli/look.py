@@ -1,4 +1,4 @@
-"""inspect, recipes, devices and report: commands that only look."""
+"""inspect, recipes and report: commands that only look."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgebench.cli import options, results
+from edgebench.cli.tables import print_table, row, table
 from edgebench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from edgebench.converters.inspection import FileFacts
     from edgebench.types import TensorSpec
-
-devices_app = typer.Typer(no_args_is_help=True, help="List the devices of the inventory.")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,12 +31,11 @@ def add_to(app: typer.Typer) -> None:
         short_help="Show a run again, in any format.",
         epilog="Example:  edgebench report runs/mymodel --format markdown",
     )(report)
-    devices_app.command("list", epilog="Example:  edgebench devices list")(list_devices)
-    app.add_typer(devices_app, name="devices")
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="A .tflite or .onnx file.")], as_json: options.Json = False
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .tflite or .onnx file.")],
+    as_json: options.Json = False,
 ) -> None:
     """Show what a converted file holds: inputs and outputs, operators, precision, weights, MACs."""
     from edgebench.codec import to_plain
@@ -60,34 +58,19 @@ def recipes(as_json: options.Json = False) -> None:
     from edgebench.codec import to_plain
     from edgebench.converters.recipes import catalogue
 
-    found = catalogue()
+    recipes = catalogue().values()
     if as_json:
-        results.print_text(json.dumps([to_plain(recipe) for recipe in found.values()], indent=2))
+        results.print_text(json.dumps([to_plain(recipe) for recipe in recipes], indent=2))
         return
-    table = _table("recipe", "scheme", "inputs/outputs", "default", "what it is")
-    for recipe in found.values():
+    found = table("recipe", "scheme", "inputs/outputs", "default", "what it is")
+    for recipe in recipes:
         is_default = "yes" if recipe.default else ""
-        _row(table, recipe.name, recipe.scheme, recipe.io_dtype, is_default, recipe.description)
-    _print(table)
-
-
-def list_devices(as_json: options.Json = False) -> None:
-    """List the devices of the inventory: yours in ./devices first, then the shipped ones."""
-    from edgebench.codec import to_plain
-    from edgebench.devices import inventory
-
-    specs = inventory.list_devices()
-    if as_json:
-        results.print_text(json.dumps([to_plain(spec) for spec in specs], indent=2))
-        return
-    table = _table("device", "driver", "address", "what it is")
-    for spec in specs:
-        _row(table, spec.name, spec.driver, spec.address or "", spec.description)
-    _print(table)
+        row(found, recipe.name, recipe.scheme, recipe.io_dtype, is_default, recipe.description)
+    print_table(found)
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     format: Annotated[str, typer.Option(help="table, markdown, csv, json or html.")] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file, not stdout.")] = None,
     as_json: options.Json = False,
@@ -121,12 +104,12 @@ def _headline(file: Path, facts: FileFacts) -> str:
 
 
 def _tensors(facts: FileFacts) -> Table:
-    table = _table("", "name", "shape", "type", "quantization")
+    found = table("", "name", "shape", "type", "quantization")
     for kind, specs in (("input", facts.inputs), ("output", facts.outputs)):
         for spec in specs:
             shape = " x ".join("?" if size is None else str(size) for size in spec.shape)
-            _row(table, kind, spec.name, shape, spec.dtype, _quantization(spec))
-    return table
+            row(found, kind, spec.name, shape, spec.dtype, _quantization(spec))
+    return found
 
 
 def _quantization(spec: TensorSpec) -> str:
@@ -139,30 +122,7 @@ def _quantization(spec: TensorSpec) -> str:
 
 
 def _operators(facts: FileFacts) -> Table:
-    table = _table("operator", "version", "computes in", "count")
+    found = table("operator", "version", "computes in", "count")
     for op in sorted(facts.ops, key=lambda op: (-op.count, op.name)):
-        _row(table, op.name, "" if op.version is None else str(op.version), op.precision, str(op.count))
-    return table
-
-
-def _table(*columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _row(table: Table, *cells: str) -> None:
-    """A row of cells as they are: names from files are not markup."""
-    from rich.text import Text
-
-    table.add_row(*(Text(cell) for cell in cells))
-
-
-def _print(table: Table) -> None:
-    from rich.console import Console
-
-    Console(width=results.terminal_width()).print(table)
+        row(found, op.name, "" if op.version is None else str(op.version), op.precision, str(op.count))
+    return found

@@ -48,12 +48,12 @@ def convert(
     batch: options.Batches = None,
     weights: options.Weights = None,
     trust: options.Trust = False,
-    calibration_samples: options.CalibrationSamples = 100,
+    calibration_samples: options.CalibrationSamples = options.DEFAULT_CALIBRATION_SAMPLES,
     evaluation_samples: options.EvaluationSamples = None,
     task: options.TaskName = None,
     preprocess: options.PreprocessFile = None,
     seed: options.Seed = 0,
-    timeout: options.Timeout = 3600.0,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
     out: options.Out = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -81,12 +81,12 @@ def measure(
     evaluation_samples: options.EvaluationSamples = None,
     task: options.TaskName = None,
     preprocess: options.PreprocessFile = None,
-    rounds: options.Rounds = 5,
-    min_runs: options.MinRuns = 50,
-    min_seconds: options.MinSeconds = 1.0,
-    max_seconds: options.MaxSeconds = 10.0,
+    rounds: options.Rounds = options.DEFAULT_ROUNDS,
+    min_runs: options.MinRuns = options.DEFAULT_MIN_RUNS,
+    min_seconds: options.MinSeconds = options.DEFAULT_MIN_SECONDS,
+    max_seconds: options.MaxSeconds = options.DEFAULT_MAX_SECONDS,
     seed: options.Seed = 0,
-    timeout: options.Timeout = 3600.0,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
     out: options.Out = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -95,7 +95,7 @@ def measure(
     """Measure converted files: latency, memory and, with labelled data, accuracy."""
     from edgebench.pipeline import measure_files
 
-    source = _data(data, None, 100, evaluation_samples, task, preprocess, seed)
+    source = _data(data, None, options.DEFAULT_CALIBRATION_SAMPLES, evaluation_samples, task, preprocess, seed)
     plan = _plan(timeout, rounds, min_runs, min_seconds, max_seconds, seed)
     axes = _axes(device, runtime, threads, batch, plan)
     folder = out or _default_out(files[0].stem)
@@ -115,16 +115,16 @@ def convert_and_measure(
     batch: options.Batches = None,
     weights: options.Weights = None,
     trust: options.Trust = False,
-    calibration_samples: options.CalibrationSamples = 100,
+    calibration_samples: options.CalibrationSamples = options.DEFAULT_CALIBRATION_SAMPLES,
     evaluation_samples: options.EvaluationSamples = None,
     task: options.TaskName = None,
     preprocess: options.PreprocessFile = None,
-    rounds: options.Rounds = 5,
-    min_runs: options.MinRuns = 50,
-    min_seconds: options.MinSeconds = 1.0,
-    max_seconds: options.MaxSeconds = 10.0,
+    rounds: options.Rounds = options.DEFAULT_ROUNDS,
+    min_runs: options.MinRuns = options.DEFAULT_MIN_RUNS,
+    min_seconds: options.MinSeconds = options.DEFAULT_MIN_SECONDS,
+    max_seconds: options.MaxSeconds = options.DEFAULT_MAX_SECONDS,
     seed: options.Seed = 0,
-    timeout: options.Timeout = 3600.0,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
     out: options.Out = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -257,10 +257,10 @@ def _axes(
 
 def _plan(
     stage_timeout_s: float,
-    rounds: int = 5,
-    min_runs: int = 50,
-    min_seconds: float = 1.0,
-    max_seconds: float = 10.0,
+    rounds: int = options.DEFAULT_ROUNDS,
+    min_runs: int = options.DEFAULT_MIN_RUNS,
+    min_seconds: float = options.DEFAULT_MIN_SECONDS,
+    max_seconds: float = options.DEFAULT_MAX_SECONDS,
     seed: int = 0,
 ) -> Plan:
     """The plan that the options ask for; its other limits grow with them, so that none of them is cut off."""

@@ -36,6 +36,9 @@ class PlainProgress:
         if self._verbose:
             self._say(f"    {text}")
 
+    def notice(self, text: str) -> None:
+        self._say(text)
+
     def _say(self, text: str) -> None:
         if not self._quiet:
             print(f"[{time.strftime('%H:%M:%S')}] {printable(text)}", file=sys.stderr, flush=True)
@@ -84,6 +87,9 @@ class BarProgress:
             self._progress.update(self._task, detail=printable(text))
         if self._verbose:
             self._progress.console.print(f"    {printable(text)}", markup=False, highlight=False)
+
+    def notice(self, text: str) -> None:
+        self._progress.console.print(printable(text), markup=False, highlight=False)
 
 
 def reporter(*, quiet: bool, verbose: bool) -> PlainProgress | BarProgress:

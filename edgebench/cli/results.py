@@ -48,22 +48,22 @@ def show(
         run, records = store.run(), store.records()
     for format, name in (("html", "report.html"), ("markdown", "report.md")):
         (folder / name).write_text(reports.render(run, records, format), encoding="utf-8")
-    print_text(reports.render(run, records, "json" if as_json else "table", width=terminal_width()))
     asked = [row for row in summarize_all(records) if row.record.cell in set(cells)]
-    misses = budgets.misses(asked, budget) if budget else ()
+    misses = budgets.misses(asked, budget) if budget else None
+    print_text(reports.render(run, records, "json" if as_json else "table", terminal_width(), misses))
     if not quiet:
         print(f"Report: {folder / 'report.html'}   Records: {folder / 'records.sqlite'}", file=sys.stderr)
-    for miss in misses:
+    for miss in misses or ():
         print(f"budget missed: {miss}", file=sys.stderr)
     if misses or any(row.record.status is not Status.OK for row in asked):
         raise typer.Exit(1)
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; a fixed 160 where stdout is no terminal, so that a log keeps whole rows."""
+    """Columns as the variable COLUMNS says, else those of the terminal; 120 where stdout is none."""
     import shutil
 
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
+    return shutil.get_terminal_size(fallback=(120, 24)).columns
 
 
 def print_text(text: str) -> None:

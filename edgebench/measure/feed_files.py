@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,11 +26,12 @@ class FeedFile:
 
 
 class FeedFolder:
-    """Feeds of one run. Two converted files whose inputs are encoded alike are fed the same file."""
+    """Feeds of one run. Two converted files whose inputs are encoded alike are fed one; threads may share it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._written: dict[str, FeedFile] = {}
+        self._one_writer = threading.Lock()
 
     def files(
         self, samples_sha256: str, inputs: Mapping[str, Array], artifact_inputs: tuple[Binding, ...]
@@ -42,9 +44,10 @@ class FeedFolder:
             StageError: as `feed.encode` does.
         """
         keys = {b.tensor.name: _key(samples_sha256, inputs.get(b.baseline), b) for b in artifact_inputs}
-        if not all(key in self._written for key in keys.values()):
-            for name, samples in feed.encode(inputs, artifact_inputs).items():
-                self._written[keys[name]] = write(self._folder / f"{keys[name]}.npy", samples)
+        with self._one_writer:
+            if not all(key in self._written for key in keys.values()):
+                for name, samples in feed.encode(inputs, artifact_inputs).items():
+                    self._written[keys[name]] = write(self._folder / f"{keys[name]}.npy", samples)
         return {name: self._written[key] for name, key in keys.items()}
 
 

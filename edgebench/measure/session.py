@@ -114,6 +114,8 @@ def measure_round(deployment: Deployment, plan: Plan, index: int, feed: Mapping[
             affinity=None if result["affinity"] is None else tuple(result["affinity"]),
             before=before,
             after=after,
+            is_steady=result["is_steady"],
+            non_finite=result["non_finite"],
             cpu_time_ns=result["cpu_time_ns"],
             involuntary_switches=result["involuntary_switches"],
         )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from edgebench.converters import convert
 from edgebench.errors import ChildDiedError, ChildTimeoutError, EdgebenchError, RefusedError, StageError
-from edgebench.isolation import Worker
+from edgebench.isolation import Finished, Worker
 from edgebench.pipeline.run_folder import RunFolder
 from edgebench.pipeline.subject import Subject
 from edgebench.types import Artifact, Format, Recipe, Scheme
@@ -30,7 +30,7 @@ class Builder:
         if artifact := self._stored(key):
             return artifact
         try:
-            artifact = self._worker.call(
+            finished = self._worker.call(
                 f"exporting {format} in float, batch {batch or 'open'}",
                 self._timeout_s,
                 convert.export_float,
@@ -38,14 +38,13 @@ class Builder:
                 format,
                 self._run.path,
                 batch,
-            ).value
+            )
         except (ChildDiedError, ChildTimeoutError):
             raise  # may go well next time
         except EdgebenchError as error:
             self._hopeless[format, batch] = costing_one_cell(error)
             raise self._hopeless[format, batch] from error
-        self._run.store.add_artifact(key, artifact)
-        return artifact
+        return self._kept(key, finished)
 
     def artifact(self, recipe: Recipe, float_artifact: Artifact) -> Artifact:
         """The file that `recipe` asks for.
@@ -62,7 +61,7 @@ class Builder:
         if artifact := self._stored(key):
             return replace(artifact, recipe=recipe)
         try:
-            artifact = self._worker.call(
+            finished = self._worker.call(
                 f"converting by {recipe.name}, batch {batch or 'open'}",
                 self._timeout_s,
                 convert.quantize,
@@ -71,11 +70,10 @@ class Builder:
                 recipe,
                 calibration,
                 self._run.path,
-            ).value
+            )
         except EdgebenchError as error:
             raise costing_one_cell(error) from error
-        self._run.store.add_artifact(key, artifact)
-        return artifact
+        return self._kept(key, finished)
 
     def _refuse_bad_calibration(self, recipe: Recipe) -> None:
         from edgebench.data import BLOCKING_CODES
@@ -85,6 +83,11 @@ class Builder:
         findings = [c.message for c in self._subject.data.cautions if c.code in BLOCKING_CODES]
         if findings:
             raise RefusedError(f"recipe '{recipe.name}' can't calibrate with these samples: {'; '.join(findings)}")
+
+    def _kept(self, key: str, finished: Finished[Artifact]) -> Artifact:
+        artifact = replace(finished.value, conversion_peak_rss_bytes=finished.peak_rss_bytes)
+        self._run.store.add_artifact(key, artifact)
+        return artifact
 
     def _stored(self, key: str) -> Artifact | None:
         artifact = self._run.store.artifact(key)

@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgebench import data
-from edgebench.converters import convert
+from edgebench.converters import artifact_files
 from edgebench.devices import inventory
 from edgebench.errors import ConfigError
 from edgebench.isolation import Worker
 from edgebench.matrix import Axes, DataSource
+from edgebench.pipeline.answers import Answers
 from edgebench.pipeline.cells import Cell, cell_id, now
 from edgebench.pipeline.environment import fingerprint
 from edgebench.pipeline.evaluation_set import EvaluationSet
@@ -49,7 +50,7 @@ def measure_files(
         cautions: list[Caution] = []
         reporter.phase("Reading files", len(files))
         for file in files:
-            artifact = convert.from_file(file, run.path)
+            artifact = artifact_files.from_file(file, run.path)
             prepared, root = _prepare(file, artifact, source, run, worker)
             cautions += prepared.cautions
             evaluation_set = EvaluationSet.of(prepared, root, None)
@@ -73,7 +74,8 @@ def measure_files(
                 environment=fingerprint(host),
             )
         )
-        MeasureStage(run, host, reporter, axes.plan.stage_timeout_s).measure_all(ready)
+        answers = Answers(run, host, axes.plan.stage_timeout_s)
+        MeasureStage(run, answers, reporter).measure_all(ready)
         return tuple(cells)
 
 

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgebench.arrays import Array, load_arrays, save_arrays
 from edgebench.devices import inventory
 from edgebench.devices.lease import lease
-from edgebench.errors import EdgebenchError, StageError
+from edgebench.errors import EdgebenchError
 from edgebench.measure import accuracy, feed, session
-from edgebench.measure.feed_files import FeedFolder
+from edgebench.pipeline.answers import PROOF_RUNTIME, Answers
 from edgebench.pipeline.build import costing_one_cell
 from edgebench.pipeline.cells import Cell
 from edgebench.pipeline.environment import fingerprint
 from edgebench.pipeline.evaluation_set import EvaluationSet
 from edgebench.pipeline.progress import Reporter
 from edgebench.pipeline.run_folder import RunFolder
-from edgebench.types import Artifact, Evaluation, Format, Measurement, Plan, Target
+from edgebench.types import Artifact, Evaluation, Measurement, Plan, Round
 
 if TYPE_CHECKING:
     from edgebench.devices.protocol import Device
-
-_PROOF_RUNTIME = {Format.TFLITE: "litert", Format.ONNX: "onnxruntime"}
-_PROOF_THREADS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,107 +37,143 @@ class Ready:
     float_artifact: Artifact | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Deployed:
+    """A cell whose file lies on its device and answered there."""
+
+    item: Ready
+    deployment: session.Deployment
+    evaluation: Evaluation
+
+
 class MeasureStage:
-    """Proves files on the host, and evaluates and measures cells on any device, into a run's store."""
+    """Evaluates and measures cells on their devices, into a run's store."""
 
-    def __init__(self, run: RunFolder, host: Device, reporter: Reporter, timeout_s: float) -> None:
+    def __init__(self, run: RunFolder, answers: Answers, reporter: Reporter) -> None:
         self._run = run
-        self._host = host
+        self._answers = answers
         self._reporter = reporter
-        self._timeout_s = timeout_s
-        self._feeds = FeedFolder(run.path / "work" / "feeds")
-
-    def proof(self, artifact: Artifact, evaluation_set: EvaluationSet) -> dict[str, Array]:
-        """The file's raw answers on the host, in the runtime of its format; StageError when it does not run."""
-        target = Target(device="host", runtime=_PROOF_RUNTIME[artifact.format], threads=_PROOF_THREADS)
-        return self._answers(self._host, artifact, target, evaluation_set)
+        self._is_stopping = threading.Event()
 
     def measure_all(self, ready: Sequence[Ready]) -> None:
-        """Leave a record of each of these cells in the store, one device after the other."""
+        """Leave a record of each of these cells in the store.
+
+        Devices work side by side, each on one cell at a time; then those that are this machine, one after the other and
+        alone, because driving the others takes its CPUs.
+        """
         by_device: dict[str, list[Ready]] = {}
         for item in ready:
             by_device.setdefault(item.cell.target.device, []).append(item)
-        for device_name, here in by_device.items():
-            self._measure_on(device_name, here)
+        remote = {name: cells for name, cells in by_device.items() if not inventory.is_this_machine(name)}
+        if remote:
+            self._begin(remote)
+            with ThreadPoolExecutor(len(remote), thread_name_prefix="device") as pool:
+                try:
+                    for _ in pool.map(self._measure_on, remote, remote.values()):
+                        pass
+                except BaseException:  # Ctrl-C most of all: each device ends the round it is at, and is left clean
+                    self._is_stopping.set()
+                    raise
+        for name in [name for name in by_device if name not in remote]:
+            self._begin({name: by_device[name]})
+            self._measure_on(name, by_device[name])
+
+    def _begin(self, by_device: dict[str, list[Ready]]) -> None:
+        """The progress bar: a step for each cell's evaluation, and one for each of its rounds."""
+        where = next(iter(by_device)) if len(by_device) == 1 else f"{len(by_device)} devices"
+        plans = [item.cell.plan for cells in by_device.values() for item in cells]
+        self._reporter.phase(f"Measuring on {where}", sum(1 + (plan.rounds if plan else 0) for plan in plans))
 
     def _measure_on(self, device_name: str, ready: Sequence[Ready]) -> None:
-        with lease(device_name, self._reporter.detail), closing(inventory.open_device(device_name)) as device:
-            environment = fingerprint(device)
-            evaluations = self._evaluate_all(device, ready, environment)
-            deployed = [item for item in ready if item.cell.id in evaluations]
-            outcomes = self._measure_interleaved(device, deployed)
-            for item in deployed:
-                outcome = outcomes.get(item.cell.id)
-                if isinstance(outcome, StageError):
-                    record = item.cell.ended("measure", outcome, environment, item.artifact)
-                else:
-                    record = item.cell.done(item.artifact, outcome, evaluations[item.cell.id], environment)
-                self._run.store.add(record)
-
-    def _evaluate_all(
-        self, device: Device, ready: Sequence[Ready], environment: dict[str, str]
-    ) -> dict[str, Evaluation]:
-        """Evaluations by cell; a cell whose file does not answer becomes a record."""
-        self._reporter.phase(f"Evaluating on {device.spec.name}", len(ready))
-        evaluations = {}
-        for item in ready:
-            self._reporter.detail(describe(item.cell))
+        with lease(device_name, self._reporter.notice):
             try:
-                evaluations[item.cell.id] = self._evaluate(device, item)
+                device = inventory.open_device(device_name)
             except EdgebenchError as error:
-                self._run.store.add(item.cell.ended("evaluate", costing_one_cell(error), environment, item.artifact))
-                self._reporter.step(f"{describe(item.cell)}: {error}")
-                continue
-            self._reporter.step("")
-        return evaluations
+                self._all_ended(ready, error)
+                return
+            with closing(device):
+                try:
+                    environment = fingerprint(device)
+                except EdgebenchError as error:
+                    self._all_ended(ready, error)
+                    return
+                self._measure_here(device, ready, environment)
 
-    def _measure_interleaved(self, device: Device, ready: Sequence[Ready]) -> dict[str, Measurement | StageError]:
-        """What came of each cell that has a plan, its rounds kept in the store one by one.
+    def _all_ended(self, ready: Sequence[Ready], error: EdgebenchError) -> None:
+        """The device can't be reached: its cells end, those of others go on."""
+        for item in ready:
+            self._ended(item, "connect", error, {})
+
+    def _measure_here(self, device: Device, ready: Sequence[Ready], environment: dict[str, str]) -> None:
+        deployed = [each for item in ready if (each := self._deploy(device, item, environment))]
+        errors = self._measure_interleaved(deployed, environment)
+        for each in deployed:
+            item = each.item
+            if item.cell.id in errors or self._is_stopping.is_set():
+                continue
+            measurement = None
+            if item.cell.plan:
+                measurement = Measurement(
+                    rounds=self._run.store.rounds(item.cell.id),
+                    origin=device.origin,
+                    cautions=each.deployment.cautions,
+                )
+            self._run.store.add(item.cell.done(item.artifact, measurement, each.evaluation, environment))
+
+    def _deploy(self, device: Device, item: Ready, environment: dict[str, str]) -> _Deployed | None:
+        """The cell's file on the device with what it answers; None where it fails, which becomes a record."""
+        if self._is_stopping.is_set():
+            return None
+        self._reporter.detail(describe(item.cell))
+        stage = "deploy"
+        try:
+            deployment = session.deploy(device, item.artifact, self._run.path, item.cell.target)
+            stage = "evaluate"
+            evaluation = self._evaluate(deployment, item)
+        except EdgebenchError as error:
+            self._ended(item, stage, error, environment)
+            return None
+        self._reporter.step("")
+        return _Deployed(item=item, deployment=deployment, evaluation=evaluation)
+
+    def _measure_interleaved(self, deployed: Sequence[_Deployed], environment: dict[str, str]) -> set[str]:
+        """Take the rounds of each cell that has a plan, each kept in the store at once; returns the cells that failed.
 
         Each round takes all cells in a new seeded order, so that drift hits all alike. A cell that fails drops out of
         the later rounds, and rounds that the store has are not repeated.
         """
-        measuring = [(item, item.cell.plan) for item in ready if item.cell.plan]
-        if not measuring:
-            return {}
-        self._reporter.phase(f"Measuring on {device.spec.name}", sum(plan.rounds for _, plan in measuring))
-        deployments: dict[str, session.Deployment] = {}
-        errors: dict[str, StageError] = {}
-        for index in range(max(plan.rounds for _, plan in measuring)):
-            for item, plan in _shuffled(measuring, index):
-                if index < plan.rounds and item.cell.id not in errors:
+        measuring = [(each, each.item.cell.plan) for each in deployed if each.item.cell.plan]
+        failed: set[str] = set()
+        for index in range(max((plan.rounds for _, plan in measuring), default=0)):
+            for each, plan in _shuffled(measuring, index):
+                cell = each.item.cell
+                if index >= plan.rounds or cell.id in failed or self._is_stopping.is_set():
+                    continue
+                if not self._run.store.has_round(cell.id, index):
                     try:
-                        if item.cell.id not in deployments:
-                            deployments[item.cell.id] = session.deploy(
-                                device, item.artifact, self._run.path, item.cell.target
-                            )
-                        self._measure_once(deployments[item.cell.id], item, plan, index)
+                        round_ = self._measure_once(each, plan, index)
                     except EdgebenchError as error:
-                        errors[item.cell.id] = costing_one_cell(error)
-                        self._reporter.step(f"{describe(item.cell)}: {error}")
-        return errors | {
-            id: Measurement(rounds=self._run.store.rounds(id), origin=device.origin, cautions=deployment.cautions)
-            for id, deployment in deployments.items()
-            if id not in errors
-        }
+                        failed.add(cell.id)
+                        self._ended(each.item, "measure", error, environment)
+                        continue
+                    self._run.store.add_round(cell.id, round_)
+                self._reporter.step("")
+        return failed
 
-    def _measure_once(self, deployment: session.Deployment, item: Ready, plan: Plan, index: int) -> None:
-        cell = item.cell
-        if all(round_.index != index for round_ in self._run.store.rounds(cell.id)):
-            self._reporter.detail(f"round {index + 1}: {describe(cell)}")
-            known = item.evaluation_set
-            one_batch = self._feeds.files(known.sha256, known.one_batch(cell.batch or 1), item.artifact.inputs)
-            self._run.store.add_round(cell.id, session.measure_round(deployment, plan, index, one_batch))
-        self._reporter.step("")
+    def _measure_once(self, each: _Deployed, plan: Plan, index: int) -> Round:
+        cell, artifact = each.item.cell, each.item.artifact
+        self._reporter.detail(f"round {index + 1}: {describe(cell)}")
+        one_batch = self._answers.one_batch(artifact, cell.batch or 1, each.item.evaluation_set)
+        return session.measure_round(each.deployment, plan, index, one_batch)
 
-    def _evaluate(self, device: Device, item: Ready) -> Evaluation:
-        artifact, known = item.artifact, item.evaluation_set
-        raw = self._answers(device, artifact, item.cell.target, known)
+    def _evaluate(self, deployment: session.Deployment, item: Ready) -> Evaluation:
+        artifact, known, target = item.artifact, item.evaluation_set, item.cell.target
+        raw = self._answers.raw(deployment, known)
         float_outputs = host_outputs = None
         if item.float_artifact and item.float_artifact.sha256 != artifact.sha256:
-            float_outputs = feed.decode(self.proof(item.float_artifact, known), item.float_artifact.outputs)
-        if device.spec.name != "host" or item.cell.target.runtime != _PROOF_RUNTIME[artifact.format]:
-            host_outputs = feed.decode(self.proof(artifact, known), artifact.outputs)
+            float_outputs = self._answers.proof(item.float_artifact, known)
+        if target.device != "host" or target.runtime != PROOF_RUNTIME[artifact.format]:
+            host_outputs = self._answers.proof(artifact, known)
         return accuracy.evaluate(
             task=known.task,
             outputs=feed.decode(raw, artifact.outputs),
@@ -153,16 +187,9 @@ class MeasureStage:
             classes=known.classes,
         )
 
-    def _answers(self, device: Device, artifact: Artifact, target: Target, known: EvaluationSet) -> dict[str, Array]:
-        """The file's raw outputs to every sample, by its own names; kept in outputs/ and reused."""
-        kept = self._run.path / "outputs" / _answers_file(device, artifact, target, known)
-        if kept.exists():
-            return load_arrays(kept)
-        deployment = session.deploy(device, artifact, self._run.path, target)
-        feeds = self._feeds.files(known.sha256, known.samples.inputs, artifact.inputs)
-        outputs = session.run_outputs(deployment, feeds, self._timeout_s)
-        save_arrays(kept, outputs)
-        return outputs
+    def _ended(self, item: Ready, stage: str, error: EdgebenchError, environment: dict[str, str]) -> None:
+        self._run.store.add(item.cell.ended(stage, costing_one_cell(error), environment, item.artifact))
+        self._reporter.step(f"{describe(item.cell)} ({stage}): {error}")
 
 
 def describe(cell: Cell) -> str:
@@ -174,11 +201,7 @@ def describe(cell: Cell) -> str:
     return " ".join(words)
 
 
-def _answers_file(device: Device, artifact: Artifact, target: Target, known: EvaluationSet) -> str:
-    return f"{artifact.sha256[:16]}-{known.sha256[:16]}-{device.spec.name}-{target.runtime}.npz"
-
-
-def _shuffled(measuring: Sequence[tuple[Ready, Plan]], index: int) -> list[tuple[Ready, Plan]]:
+def _shuffled(measuring: Sequence[tuple[_Deployed, Plan]], index: int) -> list[tuple[_Deployed, Plan]]:
     order = list(measuring)
     random.Random(f"{order[0][1].seed}/{index}").shuffle(order)
     return order

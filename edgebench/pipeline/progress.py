@@ -15,6 +15,9 @@ class Reporter(Protocol):
     def detail(self, text: str) -> None:
         """Something is about to be worked on."""
 
+    def notice(self, text: str) -> None:
+        """The user should know this now: the work waits, and why."""
+
 
 class Silent:
     """Tells nothing."""
@@ -26,4 +29,7 @@ class Silent:
         pass
 
     def detail(self, text: str) -> None:
+        pass
+
+    def notice(self, text: str) -> None:
         pass

@@ -10,6 +10,7 @@ from edgebench.devices import inventory
 from edgebench.errors import ConfigError, StageError
 from edgebench.isolation import Worker
 from edgebench.matrix import Matrix
+from edgebench.pipeline.answers import Answers
 from edgebench.pipeline.build import Builder
 from edgebench.pipeline.cells import Cell, expand, group_by_file, now
 from edgebench.pipeline.environment import fingerprint
@@ -55,13 +56,13 @@ def convert_and_measure(
         )
         evaluation_set = EvaluationSet.of(subject.data, run.path, subject.outputs())
         timeout_s = matrix.axes.plan.stage_timeout_s
-        stage = MeasureStage(run, host, reporter, timeout_s)
+        answers = Answers(run, host, timeout_s)
         cells = expand(matrix, subject.baseline, subject.data, with_plan=measure)
         todo = [cell for cell in cells if not run.store.has_ok(cell.id)]
         builder = Builder(subject, run, worker, timeout_s)
-        ready = _build_all(todo, builder, stage, evaluation_set, run, environment, reporter)
+        ready = _build_all(todo, builder, answers, evaluation_set, run, environment, reporter)
         worker.close()  # its memory and threads must not share the machine with a measurement
-        stage.measure_all(ready)
+        MeasureStage(run, answers, reporter).measure_all(ready)
         return tuple(cell.id for cell in cells)
 
 
@@ -78,7 +79,7 @@ def _refuse_another_question(matrix: Matrix, run: RunFolder) -> None:
 def _build_all(
     todo: Sequence[Cell],
     builder: Builder,
-    stage: MeasureStage,
+    answers: Answers,
     evaluation_set: EvaluationSet,
     run: RunFolder,
     environment: dict[str, str],
@@ -98,8 +99,8 @@ def _build_all(
             step = "convert"
             artifact = builder.artifact(recipe, float_artifact)
             step = "prove"
-            stage.proof(float_artifact, evaluation_set)
-            stage.proof(artifact, evaluation_set)
+            answers.proof(float_artifact, evaluation_set)
+            answers.proof(artifact, evaluation_set)
         except StageError as error:
             for cell in cells:
                 run.store.add(cell.ended(step, error, environment, artifact))

@@ -39,6 +39,9 @@ def prepare(matrix: Matrix, run: RunFolder, worker: Worker, reporter: Reporter) 
     """
     source, weights, trust = matrix.model.source, matrix.model.weights, matrix.model.trust
     info = models.describe(source, weights=weights, trust=trust)
+    for named in (matrix.data.source, matrix.data.calibration_source):
+        if named is not None:
+            data.check_source(named)  # loading a model may take minutes: a mistyped path is told before
     reporter.phase(f"Loading {source}", None)
     example = None
     if info.needs_example and matrix.data.source is not None:

@@ -1,20 +1,17 @@
-"""Training as a stage: read the data and train in a child process, its progress told from the log that it writes."""
+"""Training as a stage: read the data and train in a child process, which tells how far it is."""
 
 from __future__ import annotations
 
-import json
-import threading
 from pathlib import Path
 
 from edgebench import data, models
-from edgebench.isolation import Worker
+from edgebench.isolation import Worker, tell
 from edgebench.matrix import ModelSource
 from edgebench.models import Progress, TrainOptions, TrainResult
 from edgebench.pipeline.progress import Reporter
 from edgebench.types import Preprocess
 
 _TIMEOUT_S = 30 * 24 * 3600.0
-_LOOK_EVERY_S = 0.5
 
 
 def train(
@@ -32,17 +29,10 @@ def train(
     """
     models.describe(model.source, weights=model.weights, trust=model.trust)
     reporter.phase(f"Training {model.source} on {source}", options.epochs)
-    done = threading.Event()
-    watcher = threading.Thread(target=_tell, args=(out / "progress.jsonl", reporter, done), daemon=True)
-    with Worker(out / "training.log") as worker:
-        watcher.start()
-        try:
-            return worker.call(
-                f"training {model.source}", _TIMEOUT_S, load_and_train, model, source, preprocess, options, out
-            ).value
-        finally:
-            done.set()
-            watcher.join()
+    with Worker(out / "training.log", on_told=_Epochs(reporter)) as worker:
+        return worker.call(
+            f"training {model.source}", _TIMEOUT_S, load_and_train, model, source, preprocess, options, out
+        ).value
 
 
 def load_and_train(
@@ -53,33 +43,23 @@ def load_and_train(
     training_data = data.load_training(
         source, preprocess=preprocess or info.preprocess, layout=info.layout, seed=options.seed
     )
-    return models.train(model.source, training_data, options, out, _ignore, weights=model.weights, trust=model.trust)
+    return models.train(model.source, training_data, options, out, tell, weights=model.weights, trust=model.trust)
 
 
-def _ignore(progress: Progress) -> None:
-    """The parent reads the progress file instead."""
+class _Epochs:
+    """Shows a training's progress: a step an epoch, a detail now and then within one."""
 
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._done = 0
 
-def _tell(log: Path, reporter: Reporter, done: threading.Event) -> None:
-    """Tell each new line of the progress file until training is done."""
-    read = log.stat().st_size if log.exists() else 0
-    is_last_look = False
-    while not is_last_look:
-        is_last_look = done.wait(_LOOK_EVERY_S)
-        if not log.exists():
-            continue
-        with log.open("rb") as stream:
-            stream.seek(read)
-            for line in stream:
-                if line.endswith(b"\n"):
-                    read += len(line)
-                    _tell_one(json.loads(line), reporter)
-
-
-def _tell_one(seen: dict[str, object], reporter: Reporter) -> None:
-    text = f"epoch {seen['epoch']}, batch {seen['batch']}/{seen['batches']}, loss {seen['loss']:.4g}"
-    metric = seen.get("metric")
-    if metric is None:
-        reporter.detail(text)
-    else:
-        reporter.step(f"{text}, validation {seen.get('metric_name', 'metric')} {metric:.4g}")
+    def __call__(self, progress: Progress) -> None:
+        for _ in range(self._done, progress.epoch - 1):  # epochs of an earlier run, which this one goes on from
+            self._reporter.step("")
+        self._done = max(self._done, progress.epoch - 1)
+        if progress.metric is None:
+            self._reporter.detail(f"batch {progress.batch}/{progress.batches}, loss {progress.loss:.4g}")
+            return
+        self._done = progress.epoch
+        metric = f"validation {progress.metric_name.replace('_', ' ')} {progress.metric:.4g}"
+        self._reporter.step(f"epoch {progress.epoch} of {progress.epochs}: loss {progress.loss:.4g}, {metric}")

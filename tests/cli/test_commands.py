@@ -31,7 +31,7 @@ def test_convert_and_measure_leaves_a_document_of_every_cell(edgebench: Edgebenc
     )  # fmt: skip
     assert said.status == 0
     document = json.loads(said.out)
-    assert set(document) == {"schema", "run", "records"}
+    assert set(document) == {"schema", "run", "records", "budget"}
     assert [record["recipe"] for record in document["records"]] == ["tflite-fp32", "tflite-int8"]
     int8 = document["records"][1]
     assert int8["precision"] == "full-int8"
@@ -49,6 +49,7 @@ def test_convert_alone_has_no_latency(edgebench: Edgebench, data: Path) -> None:
     record = json.loads(said.out)["records"][0]
     assert (said.status, record["status"], record["latency"]) == (0, "ok", None)
     assert record["evaluation"]["outputs"]
+    assert record["artifact"]["conversion_peak_rss_bytes"] > 10_000_000
 
 
 def test_measure_takes_files_of_both_formats(edgebench: Edgebench) -> None:
@@ -69,10 +70,21 @@ def test_measure_with_labels_gives_accuracy_without_a_baseline(edgebench: Edgebe
     assert evaluation["agreement"] is None
 
 
+def test_train_learns_a_float_target(edgebench: Edgebench, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("import torch\n\ndef line():\n    return torch.nn.Linear(4, 1)\n")
+    x = np.random.default_rng(0).normal(size=(60, 4)).astype("float32")
+    np.savez("data.npz", **{"x": x, "target:y": x.sum(axis=1)})
+    said = edgebench("train", "net.py:line", "--data", "data.npz", "--epochs", 2, "--device", "cpu", "--json")
+    result = json.loads(said.out)
+    assert (said.status, result["metric_name"], len(result["history"])) == (0, "mean_squared_error", 2)
+    assert Path(result["best_path"]).is_file()
+    assert "epoch 2 of 2: loss " in said.err
+
+
 def test_a_failed_cell_gives_status_1_and_stays_in_the_table(edgebench: Edgebench) -> None:
     said = edgebench("convert", TFLITE, "--recipe", "tflite-fp32", "--recipe", "tflite-int8", "--out", "run")
     assert said.status == 1
-    assert "needs calibration samples" in said.out
+    assert "refused at convert: recipe 'tflite-int8' needs" in said.out
 
 
 def test_run_checks_the_budget(edgebench: Edgebench, data: Path) -> None:
@@ -115,6 +127,18 @@ def test_lists_are_tables_and_documents(edgebench: Edgebench) -> None:
         "onnx2tf",
         "tflite-runtime",
     }
+
+
+def test_the_defaults_of_the_options_are_those_of_the_plan_and_the_data() -> None:
+    from edgebench.cli import options
+    from edgebench.matrix import DataSource
+    from edgebench.types import Plan
+
+    plan = Plan()
+    assert (plan.rounds, plan.min_runs) == (options.DEFAULT_ROUNDS, options.DEFAULT_MIN_RUNS)
+    assert (plan.min_seconds, plan.max_seconds) == (options.DEFAULT_MIN_SECONDS, options.DEFAULT_MAX_SECONDS)
+    assert plan.stage_timeout_s == options.DEFAULT_TIMEOUT_S
+    assert DataSource().calibration == options.DEFAULT_CALIBRATION_SAMPLES
 
 
 def commands() -> list[str]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +82,7 @@ def test_an_inner_unknown_key_is_named_with_its_place(edgebench: Edgebench, tmp_
 
 def test_a_wrong_value_of_a_matrix_is_told(edgebench: Edgebench, tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(f"model: {{source: {TFLITE}}}\nplan: {{rounds: none}}\n")
-    one_line(edgebench("run", "m.yaml"), 2, "m.yaml: plan.rounds")
+    one_line(edgebench("run", "m.yaml"), 2, "m.yaml line 2: plan.rounds")
 
 
 def test_what_is_no_yaml_is_told_with_its_line(edgebench: Edgebench, tmp_path: Path) -> None:
@@ -100,9 +103,53 @@ def test_an_impossible_value_of_a_matrix_is_told_before_anything_runs(
     model = "" if wrong.startswith("model") else f"model: {{source: {TFLITE}}}\n"
     (tmp_path / "m.yaml").write_text(f"{model}{wrong}\n")
     said = edgebench("run", "m.yaml")
-    one_line(said, 2, "m.yaml: ", wrong.split(":")[0])
+    one_line(said, 2, "m.yaml", wrong.split(":")[0])
     assert "_Model" not in said.err
     assert len(said.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("plan: {rounds: true}", "m.yaml line 2: plan.rounds: yes and no (true, false) are no value here"),
+        ("threads: [1, yes]", "m.yaml line 2: threads: yes and no"),
+        ("threads: 1\ndevices: host\nthreads: 2", "m.yaml line 4: key 'threads' is there twice, first in line 2"),
+        ("plan:\n  rounds: 5\n  rounds: 6", "m.yaml line 4: key 'plan.rounds' is there twice, first in line 3"),
+        ("data: {calibration: 50, calibration_samples: 200}", "data.calibration: 50 and data.calibration_samples: 200"),
+        ("data: {calibration_samples: 0}", "data calibration: 0; at least 1 sample"),
+    ],
+)
+def test_what_yaml_would_let_pass_in_silence_is_told(
+    edgebench: Edgebench, tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "m.yaml").write_text(f"model: {{source: {TFLITE}}}\n{text}\n")
+    one_line(edgebench("run", "m.yaml"), 2, message)
+
+
+def test_an_input_with_nan_names_its_row_before_anything_is_converted(edgebench: Edgebench, tmp_path: Path) -> None:
+    inputs = np.random.default_rng(0).normal(size=(60, 8, 8, 3)).astype("float32")
+    inputs[33, 2, 2] = np.nan
+    np.savez(tmp_path / "data.npz", image=inputs)
+    arguments = ("--data", "data.npz", "--recipe", "tflite-fp32", "--calibration-samples", 1)
+    said = edgebench("convert", TFLITE, *arguments)
+    one_line(said, 2, "data.npz: 'image' has NaN or Inf in 1 of 59 samples, first in 33; mend or remove")
+
+
+def test_one_sample_is_enough_for_recipes_that_do_not_calibrate(edgebench: Edgebench, tmp_path: Path) -> None:
+    inputs = np.random.default_rng(0).normal(size=(1, 8, 8, 3)).astype("float32")
+    np.savez(tmp_path / "data.npz", image=inputs)
+    said = edgebench("convert", TFLITE, "--data", "data.npz", "--recipe", "tflite-fp32", "-r", "tflite-int8")
+    assert "needs calibration samples and there are none: give --data with 2 samples or more" in said.out + said.err
+    assert said.status == 1
+    assert edgebench("convert", TFLITE, "--data", "data.npz", "--recipe", "tflite-fp32", "--out", "b").status == 0
+
+
+@pytest.mark.parametrize("option", ["--data", "--calibration"])
+@pytest.mark.parametrize("name", ["absent.npz", "absent.csv", "absent", "absent.py:samples"])
+def test_missing_data_is_told_before_the_model_is_loaded(edgebench: Edgebench, option: str, name: str) -> None:
+    said = edgebench("convert", TFLITE, option, name, "--recipe", "tflite-fp32")
+    one_line(said, 2, name.split(":")[0])
+    assert "Loading" not in said.err
 
 
 def test_truth_with_nan_names_its_sample(edgebench: Edgebench, tmp_path: Path) -> None:
@@ -130,12 +177,41 @@ def test_an_empty_calibration_set_is_told(edgebench: Edgebench, tmp_path: Path) 
     one_line(said, 2, "none.npz")
 
 
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("inspect", "absent.tflite"), 2),
+        (("convert",), 2),
+        (("measure", ONNX, "--rounds", "0"), 2),
+        (("report", "absent"), 2),
+        (("convert", TFLITE, "--data", "sample-photos", "--weights", "absent.pt"), 2),
+    ],
+)
+def test_json_is_one_document_with_the_error_when_the_input_is_wrong(
+    edgebench: Edgebench, words: tuple[object, ...], status: int
+) -> None:
+    said = edgebench(*words, "--json")
+    one_line(said, status)
+    assert json.loads(said.out) == {
+        "error": {"message": said.last_line.removeprefix("edgebench: "), "exit_status": status}
+    }
+
+
+def test_a_full_stdout_is_told(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "edgebench", "recipes", "--json"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (3, "edgebench: can't go on: No space left on device\n")
+
+
 def test_an_unknown_option_and_its_like_are_told_in_one_line(edgebench: Edgebench) -> None:
     one_line(edgebench("convert", TFLITE, "--recipes", "x"), 2, "--recipes")
 
 
 def test_a_command_without_its_argument_is_told_in_one_line(edgebench: Edgebench) -> None:
-    one_line(edgebench("convert"), 2, "MODEL")
+    one_line(edgebench("convert"), 2, "MODEL", "; see edgebench convert --help")
+    one_line(edgebench("inspect"), 2, "'FILE'")
 
 
 @pytest.mark.parametrize(("option", "value"), [("--threads", 0), ("--batch", "big"), ("--rounds", 0)])

@@ -1,10 +1,14 @@
-"""Make the small model files of the tests: `python tests/files/make_files.py`; needs edgebench[tensorflow].
+"""Make the small model files of the tests and of `devices check`: `python tests/files/make_files.py`.
 
-One 3x3 convolution, a mean and a dense layer on 8x8x3 inputs, seeded; the int8 file has int8 inputs and outputs.
+Needs edgebench[tensorflow]. Those of the tests: one 3x3 convolution, a mean and a dense layer on 8x8x3 inputs, seeded;
+the int8 file has int8 inputs and outputs. Those of the check are `check_net`, converted by edgebench itself.
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,7 +17,10 @@ import numpy as np
 import tensorflow as tf
 from onnx import TensorProto, helper, numpy_helper, save
 
+from edgebench.store import Store
+
 HERE = Path(__file__).parent
+CHECK_MODELS = HERE.parents[1] / "edgebench" / "pipeline" / "check_models"
 
 
 def make_tflite() -> None:
@@ -56,6 +63,33 @@ def make_onnx() -> None:
     save(model, HERE / "tiny.onnx")
 
 
+def check_net() -> keras.Model:
+    """The kernels that matter on a device: convolution, depthwise, pointwise, residual sum, mean, dense."""
+    keras.utils.set_random_seed(0)
+    image = keras.Input((16, 16, 8), name="image")
+    x = keras.layers.Conv2D(32, 3, strides=2, padding="same", activation="relu6")(image)
+    y = keras.layers.DepthwiseConv2D(3, padding="same", activation="relu6")(x)
+    x = keras.layers.Add()([x, keras.layers.Conv2D(32, 1)(y)])
+    scores = keras.layers.Dense(10, name="scores")(keras.layers.GlobalAveragePooling2D()(x))
+    return keras.Model(image, scores)
+
+
+def make_check_models() -> None:
+    samples = np.random.default_rng(0).normal(size=(64, 16, 16, 8)).astype(np.float32)
+    recipes = ("tflite-fp32", "tflite-int8", "onnx-fp32", "onnx-int8")
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(Path(folder) / "data.npz", image=samples)
+        command = [sys.executable, "-m", "edgebench", "convert", f"{__file__}:check_net", "--data", f"{folder}/data.npz"]
+        command += [f"--recipe={recipe}" for recipe in recipes]
+        subprocess.run([*command, "--out", f"{folder}/run", "--quiet"], check=True)
+        with Store.open(Path(folder) / "run" / "records.sqlite", read_only=True) as store:
+            for record in store.records():
+                assert record.artifact
+                made = Path(folder) / "run" / record.artifact.files[0]
+                shutil.copyfile(made, CHECK_MODELS / f"{record.recipe}{made.suffix}")
+
+
 if __name__ == "__main__":
     make_tflite()
     make_onnx()
+    make_check_models()

@@ -110,7 +110,8 @@ def test_int8_without_data_is_refused_with_what_to_do(tmp_path: Path, make_matri
     assert found["tflite-fp32/1"].status is Status.OK
     assert found["tflite-int8/1"].status is Status.REFUSED
     assert found["tflite-int8/1"].reason == (
-        "recipe 'tflite-int8' needs calibration samples: give --data or --calibration"
+        "recipe 'tflite-int8' needs calibration samples and there are none: "
+        "give --data with 2 samples or more, or --calibration"
     )
 
 

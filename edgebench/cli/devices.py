@@ -1,0 +1,137 @@
+"""devices: what the inventory holds, how a device is, and new ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgebench.cli import options, results
+from edgebench.cli.tables import print_table, row, table
+
+if TYPE_CHECKING:
+    from edgebench.pipeline.check_device import Finding
+
+devices_app = typer.Typer(no_args_is_help=True, help="List, check and add devices; the virtual phone.")
+virtual_app = typer.Typer(no_args_is_help=True, help="A phone of software, for trying things out and for tests.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A device of the inventory; see: edgebench devices list.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    devices_app.command("list", epilog="Example:  edgebench devices list")(list_devices)
+    devices_app.command("check", epilog="Example:  edgebench devices check pixel-8")(check)
+    devices_app.command("info", epilog="Example:  edgebench devices info host")(info)
+    devices_app.command("add", epilog="Example:  edgebench devices add my-phone 192.168.1.7:5555")(add)
+    virtual_app.command("start", epilog="Example:  edgebench devices virtual start --port 5600")(start_virtual)
+    devices_app.add_typer(virtual_app, name="virtual")
+    app.add_typer(devices_app, name="devices")
+
+
+def list_devices(as_json: options.Json = False) -> None:
+    """List the devices of the inventory: yours in ./devices first, then the shipped ones."""
+    from edgebench.codec import to_plain
+    from edgebench.devices import inventory
+
+    specs = inventory.list_devices()
+    if as_json:
+        results.print_text(json.dumps([to_plain(spec) for spec in specs], indent=2))
+        return
+    found = table("device", "driver", "address", "what it is")
+    for spec in specs:
+        row(found, spec.name, spec.driver, spec.address or "", spec.description)
+    print_table(found)
+
+
+def check(name: Name, as_json: options.Json = False) -> None:
+    """Look at everything about a device that can spoil a measurement. Exit status 1 when something fails."""
+    from edgebench.codec import to_plain
+    from edgebench.naming import printable
+    from edgebench.pipeline import check_device
+
+    def tell(finding: Finding) -> None:
+        if not as_json:
+            fix = f"  -> {finding.fix}" if finding.fix else ""
+            print(printable(f"{finding.level:<5}{finding.item:<20}{finding.value}{fix}"), flush=True)
+
+    health = check_device.check(name, tell, lambda text: print(printable(text), file=sys.stderr))
+    if as_json:
+        results.print_text(json.dumps(to_plain(health) | {"level": health.level}, indent=2))
+    else:
+        print(printable(f"{name}: {health.level}" + ("" if health.origin == "measured" else f" ({health.origin})")))
+    raise typer.Exit(int(health.level == check_device.Level.FAIL))
+
+
+def info(name: Name, as_json: options.Json = False) -> None:
+    """What a device is and how it is now."""
+    from contextlib import closing
+
+    from edgebench.codec import to_plain
+    from edgebench.devices import inventory
+
+    inventory.check(name)
+    with closing(inventory.open_device(name)) as device:
+        said = {
+            "device": name,
+            "origin": device.origin,
+            "identity": device.identity(),
+            "cpus": list(device.cpus()),
+            "conditions": to_plain(device.conditions()),
+        }
+    if as_json:
+        results.print_text(json.dumps(said, indent=2))
+        return
+    found = table("", "")
+    row(found, "device", f"{name} ({said['origin']})")
+    for part in ("identity", "conditions"):
+        for key, value in said[part].items():
+            row(found, key, "unreadable" if value is None else str(value))
+    row(found, "cpus, fastest first", ", ".join(map(str, said["cpus"])))
+    print_table(found)
+
+
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ADDRESS]",
+            help="HOST:PORT, usb:SERIAL or server:SERIAL for ADB, USER@HOST[:PORT] for SSH; "
+            "without one, the only phone attached.",
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Connect to a device and write devices/NAME.yaml from what it says."""
+    from edgebench.devices import inventory
+
+    path, description = inventory.add(name, address)
+    if as_json:
+        results.print_text(json.dumps({"device": name, "file": str(path), "description": description}))
+    else:
+        results.print_text(f"{path}: {description}\nNext: edgebench devices check {name}")
+
+
+def start_virtual(
+    profile: Annotated[str, typer.Option(help="A YAML file, or a shipped profile.")] = "pixel-like",
+    port: Annotated[int, typer.Option(help="On 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 0,
+    root: Annotated[
+        Path | None, typer.Option(help="The folder that is the phone's root; else a temporary one.", show_default=False)
+    ] = None,
+    fault: Annotated[
+        list[str] | None, typer.Option(help="What goes wrong, NAME or NAME=VALUE; again for more. See docs/devices.md.")
+    ] = None,
+    accept_any_key: Annotated[
+        bool, typer.Option("--accept-any-key", help="Let in every process of this machine, not only yours.")
+    ] = False,
+) -> None:
+    """Start a virtual phone: an Android device's side of ADB on loopback, until Ctrl-C.
+
+    Its address is the first line. Commands that a client sends run on this machine with your rights.
+    """
+    from edgebench.devices.virtual import serve
+
+    raise typer.Exit(serve.run(profile, port, root, fault or (), accepts_any_key=accept_any_key))
