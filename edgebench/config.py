@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from edgebench.errors import ConfigError
-from edgebench.matrix import DEFAULT_RUNTIMES, Axes, Budget, DataSource, Matrix, ModelSource
+from edgebench.matrix import DEFAULT_CALIBRATION, DEFAULT_RUNTIMES, Axes, Budget, DataSource, Matrix, ModelSource
 from edgebench.types import Plan, Preprocess, Task
 from edgebench.yaml_files import load
 
@@ -26,7 +26,7 @@ class _Model(BaseModel):
 class _Data(BaseModel):
     source: str | None = None
     task: Task | None = None
-    calibration: int | str = 100
+    calibration: int | str | None = None
     calibration_samples: int | None = None
     evaluation: int | None = None
     seed: int = 0
@@ -59,6 +59,12 @@ def load_matrix(path: Path) -> Matrix:
     said = load(path, _MatrixFile)
     home = path.parent
     calibration = said.data.calibration
+    if isinstance(calibration, int) and said.data.calibration_samples is not None:
+        raise ConfigError(
+            f"{path}: data.calibration: {calibration} and data.calibration_samples: {said.data.calibration_samples} "
+            "both count samples; keep one (calibration_samples is for a calibration that names data)"
+        )
+    counts = [count for count in (said.data.calibration_samples, calibration) if isinstance(count, int)]
     try:
         return Matrix(
             name=said.name or path.stem,
@@ -70,7 +76,7 @@ def load_matrix(path: Path) -> Matrix:
             data=DataSource(
                 source=None if said.data.source is None else _beside(said.data.source, home),
                 calibration_source=_beside(calibration, home) if isinstance(calibration, str) else None,
-                calibration=calibration if isinstance(calibration, int) else said.data.calibration_samples or 100,
+                calibration=counts[0] if counts else DEFAULT_CALIBRATION,
                 evaluation=said.data.evaluation,
                 seed=said.data.seed,
                 task=said.data.task,

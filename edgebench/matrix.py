@@ -15,6 +15,7 @@ RUNTIMES = {
     "onnxruntime": Format.ONNX,
 }
 MOST_THREADS = 1024  # runtimes crash when they are asked for more than the system gives
+DEFAULT_CALIBRATION = 100
 DEFAULT_RUNTIMES = ("litert", "onnxruntime")
 
 
@@ -36,7 +37,7 @@ class DataSource:
 
     source: str | None = None
     calibration_source: str | None = None
-    calibration: int = 100
+    calibration: int = DEFAULT_CALIBRATION
     evaluation: int | None = None
     seed: int = 0
     task: Task | None = None

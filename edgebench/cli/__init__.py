@@ -57,7 +57,7 @@ def main() -> None:
     0 fine, 1 a cell failed or a budget was missed, 2 the command or a file is wrong, 3 something needed is missing.
     """
     try:
-        status = app(standalone_mode=False)
+        status = app(prog_name="edgebench", standalone_mode=False)
         if status == INTERRUPTED:  # typer ends a command so on Ctrl-C
             status = _told(_GOES_ON, INTERRUPTED)
     except EdgebenchError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -74,7 +74,7 @@ def info(name: Name, as_json: options.Json = False) -> None:
 
     inventory.check(name)
     with closing(inventory.open_device(name)) as device:
-        said = {
+        said: dict[str, Any] = {
             "device": name,
             "origin": device.origin,
             "identity": device.identity(),
@@ -124,14 +124,33 @@ def start_virtual(
     fault: Annotated[
         list[str] | None, typer.Option(help="What goes wrong, NAME or NAME=VALUE; again for more. See docs/devices.md.")
     ] = None,
+    authorized_key: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A public key that may connect; again for more. Default: ~/.android/adbkey.pub.", metavar="FILE"
+        ),
+    ] = None,
     accept_any_key: Annotated[
         bool, typer.Option("--accept-any-key", help="Let in every process of this machine, not only yours.")
     ] = False,
 ) -> None:
     """Start a virtual phone: an Android device's side of ADB on loopback, until Ctrl-C.
 
-    Its address is the first line. Commands that a client sends run on this machine with your rights.
+    Its address is the first line. What a client sends to its shell runs on this machine with your rights.
     """
-    from edgebench.devices.virtual import serve
+    from edgebench.devices import adb_keys
+    from edgebench.devices.virtual import VirtualPhone, faults, serve
+    from edgebench.devices.virtual.profile import load_profile
 
-    raise typer.Exit(serve.run(profile, port, root, fault or (), accepts_any_key=accept_any_key))
+    users = Path.home() / ".android" / "adbkey.pub"
+    keys = authorized_key or ([users] if users.is_file() else [])
+    phone = VirtualPhone(
+        load_profile(profile),
+        root,
+        faults.parse_faults(fault or ()),
+        port=port,
+        authorized_keys=keys,
+        accepts_any_key=accept_any_key,
+    )
+    phone.let_in(adb_keys.public_key())
+    serve.serve(phone, lambda address: print(address, flush=True))

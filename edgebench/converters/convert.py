@@ -6,19 +6,19 @@ every recipe of that format starts from it, so that a recipe's error can be spli
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
+from edgebench import environments
 from edgebench.arrays import Array
 from edgebench.converters import inspection
+from edgebench.converters.artifact_files import exported_again, keep, workshop
 from edgebench.converters.exported import Exported
 from edgebench.errors import RefusedError, StageError
 from edgebench.naming import file_name
@@ -33,13 +33,13 @@ from edgebench.types import (
     Recipe,
     SampleSet,
     Scheme,
-    TensorSpec,
 )
 
 if TYPE_CHECKING:
     from edgebench.converters.inspection import FileFacts
 
-# The packages whose version changes what a route writes: part of the key under which an artifact is reused.
+# The packages whose version changes what a route writes: part of the key under which an artifact is reused. What the
+# side environment of ONNX to .tflite holds comes on top.
 _TOOLS = (
     "tensorflow-cpu",
     "tensorflow",
@@ -88,13 +88,23 @@ def float_route(framework: Framework, format: Format) -> FloatRoute:
 def export_float(baseline: Baseline, format: Format, run_folder: Path, batch: int | None) -> Artifact:
     """The baseline as a float file of `format` at a fixed batch (None: open), read back."""
     started = time.monotonic()
-    with _workshop(run_folder) as workshop:
-        out = workshop / f"{file_name(baseline.name)}_{format}-fp32.{format}"
-        exported = float_route(baseline.framework, format)(baseline, run_folder, out, batch)
+    with workshop(run_folder) as folder:
+        out = folder / f"{file_name(baseline.name)}_{format}-fp32.{format}"
+        try:
+            exported = float_route(baseline.framework, format)(baseline, run_folder, out, batch)
+        except RefusedError:
+            raise
+        except StageError as error:
+            if doubt := _float64_doubt(baseline):
+                raise RefusedError(f"{doubt}: {error}") from error
+            raise
         facts = inspection.read(exported.path)
         if facts.census.precision is not Precision.FP32:
-            raise StageError(f"the float {format} export is {facts.census.precision}, not fp32: {_census_text(facts)}")
-        return _artifact(
+            found = f"the float {format} export is {facts.census.precision}, not fp32: {_census_text(facts)}"
+            if doubt := _float64_doubt(baseline):
+                raise RefusedError(f"{doubt}: {found}")
+            raise StageError(found)
+        return keep(
             exported,
             facts,
             run_folder,
@@ -115,12 +125,20 @@ def quantize(
     if recipe.scheme is Scheme.FP32:
         return replace(float_artifact, recipe=recipe)
     started = time.monotonic()
-    with _workshop(run_folder) as workshop:
-        out = workshop / f"{file_name(baseline.name)}_{file_name(recipe.name)}.{recipe.format}"
-        exported = _quantized(baseline, float_artifact, recipe, calibration, run_folder, out)
+    with workshop(run_folder) as folder:
+        out = folder / f"{file_name(baseline.name)}_{file_name(recipe.name)}.{recipe.format}"
+        exported = _quantized(
+            baseline,
+            exported_again(float_artifact, run_folder, folder / "float"),
+            recipe,
+            calibration,
+            run_folder,
+            out,
+            float_artifact.batch,
+        )
         facts = inspection.read(out)
         cautions = check_precision(recipe, facts)
-        artifact = _artifact(
+        artifact = keep(
             exported,
             facts,
             run_folder,
@@ -186,51 +204,32 @@ def artifact_key(
         str(batch),
         *(f"{tool}={_version(tool)}" for tool in _TOOLS),
     ]
+    if baseline.framework is Framework.ONNX and format is Format.TFLITE:
+        parts += environments.requirements("onnx2tf")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def from_file(path: Path, run_folder: Path) -> Artifact:
-    """A converted file that the user brought, copied into the run folder, its tensors bound to their own names."""
-    path = path.absolute()
-    facts = inspection.read(path)
-    with _workshop(run_folder) as workshop:
-        for file in facts.files:
-            target = workshop / file.relative_to(path.parent)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target)
-        exported = Exported(
-            path=workshop / path.name,
-            inputs=tuple(Binding(tensor=spec, baseline=spec.name) for spec in facts.inputs),
-            outputs=tuple(Binding(tensor=spec, baseline=spec.name) for spec in facts.outputs),
-            route="given",
-            tool_versions={},
-        )
-        return _artifact(
-            exported, inspection.read(exported.path), run_folder, batch=facts.batch, baseline_sha256=None, seconds=None
-        )
 
 
 def _quantized(
     baseline: Baseline,
-    float_artifact: Artifact,
+    float_file: Exported,
     recipe: Recipe,
     calibration: SampleSet | None,
     run_folder: Path,
     out: Path,
+    batch: int | None,
 ) -> Exported:
-    from edgebench.converters import quantize_onnx, quantize_tflite, tflite_tensorflow
+    from edgebench.converters import quantize_onnx, quantize_tflite, tflite_file, tflite_tensorflow
 
-    samples = _calibration_samples(recipe, calibration, run_folder)
-    float_file = _exported(float_artifact, run_folder)
+    samples, cautions = _calibration_samples(recipe, calibration, run_folder)
     if recipe.route == "tensorflow":
         if baseline.framework is not Framework.TENSORFLOW:
             raise RefusedError(
                 f"recipe '{recipe.name}': route tensorflow starts from a TensorFlow model, "
                 f"this one is {baseline.framework}; take the recipe without `route`"
             )
-        done, inputs, outputs = tflite_tensorflow.quantize(
-            baseline, run_folder, recipe, samples, out, float_artifact.batch
-        )
+        if recipe.scheme.needs_calibration:
+            quantize_tflite.refuse_loops(recipe, tflite_file.load(float_file.path), "TensorFlow's quantizer")
+        done, inputs, outputs = tflite_tensorflow.quantize(baseline, run_folder, recipe, samples, out, batch)
         float_file = replace(float_file, inputs=inputs, outputs=outputs, tool_versions={}, cautions=())
         route = done.route
     else:
@@ -243,82 +242,56 @@ def _quantized(
         path=out,
         route=route,
         tool_versions={**float_file.tool_versions, **done.tool_versions},
-        cautions=float_file.cautions + done.cautions,
+        cautions=float_file.cautions + cautions + done.cautions,
     )
 
 
-def _calibration_samples(recipe: Recipe, calibration: SampleSet | None, run_folder: Path) -> dict[str, Array] | None:
+def _calibration_samples(
+    recipe: Recipe, calibration: SampleSet | None, run_folder: Path
+) -> tuple[dict[str, Array] | None, tuple[Caution, ...]]:
+    """As many of the prepared samples as the recipe asks for, drawn by its seed; a caution where the counts differ."""
     if recipe.calibration is None:
-        return None
+        return None, ()
     if calibration is None:
-        raise RefusedError(f"recipe '{recipe.name}' needs calibration samples: give --data or --calibration")
+        raise RefusedError(
+            f"recipe '{recipe.name}' needs calibration samples and there are none: give --data with 2 samples or more, "
+            "or --calibration"
+        )
     from edgebench.data.samples import open_samples
 
-    samples = open_samples(run_folder, calibration)
-    return {name: array[: recipe.calibration.samples] for name, array in samples.inputs.items()}
+    inputs = open_samples(run_folder, calibration).inputs
+    asked, n = recipe.calibration.samples, calibration.n
+    if asked == n:
+        return dict(inputs), ()
+    if asked > n:
+        message = (
+            f"recipe '{recipe.name}' asks for {asked} calibration samples, {n} are prepared and used; where the data "
+            f"has more, give --calibration-samples {asked}"
+        )
+        return dict(inputs), (Caution(code="few-calibration-samples", message=message),)
+    # Prepared samples may be sorted by class: the first ones would leave classes out.
+    chosen = np.sort(np.random.default_rng(recipe.calibration.seed).permutation(n)[:asked])
+    message = (
+        f"{n} calibration samples are prepared, recipe '{recipe.name}' takes {asked} of them, which counts; "
+        f"for all of them take a copy of its YAML file with `samples: {n}`"
+    )
+    return {name: array[chosen] for name, array in inputs.items()}, (
+        Caution(code="calibration-samples-unused", message=message),
+    )
 
 
 def _permuted(array: Array, binding: Binding) -> Array:
     return array if binding.permutation is None else array.transpose(binding.permutation)
 
 
-def _exported(artifact: Artifact, run_folder: Path) -> Exported:
-    return Exported(
-        path=run_folder / artifact.files[0],
-        inputs=artifact.inputs,
-        outputs=artifact.outputs,
-        route=artifact.route,
-        tool_versions=artifact.tool_versions,
-        cautions=artifact.cautions,
+def _float64_doubt(baseline: Baseline) -> str | None:
+    double = [spec.name for spec in (*baseline.inputs, *baseline.outputs) if spec.dtype == "float64"]
+    if not double:
+        return None
+    return (
+        f"model '{baseline.name}' takes or gives float64 ('{double[0]}'), files for devices are float32; build it in "
+        "float32 (torch: model.float())"
     )
-
-
-def _artifact(
-    exported: Exported,
-    facts: FileFacts,
-    run_folder: Path,
-    *,
-    batch: int | None,
-    baseline_sha256: str | None,
-    seconds: float | None,
-) -> Artifact:
-    """Move the files to artifacts/<content hash>/ and describe them as they were read back."""
-    digest = hashlib.sha256()
-    for file in facts.files:
-        digest.update(file.relative_to(exported.path.parent).as_posix().encode() + b"\0")
-        with file.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    home = run_folder / "artifacts" / digest.hexdigest()[:16]
-    files = []
-    for file in facts.files:
-        target = home / file.relative_to(exported.path.parent)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file.replace(target)
-        files.append(target.relative_to(run_folder).as_posix())
-    return Artifact(
-        format=facts.format,
-        files=tuple(files),
-        sha256=digest.hexdigest(),
-        size_bytes=facts.size_bytes,
-        inputs=_rebound(exported.inputs, facts.inputs, "input"),
-        outputs=_rebound(exported.outputs, facts.outputs, "output"),
-        census=facts.census,
-        batch=batch,
-        baseline_sha256=baseline_sha256,
-        route=exported.route,
-        tool_versions=exported.tool_versions,
-        conversion_s=seconds,
-        cautions=exported.cautions,
-    )
-
-
-def _rebound(bindings: tuple[Binding, ...], specs: tuple[TensorSpec, ...], kind: str) -> tuple[Binding, ...]:
-    """The bindings with shape, type and quantization as the file itself says them, matched by name."""
-    by_name = {spec.name: spec for spec in specs}
-    if set(by_name) != {binding.tensor.name for binding in bindings}:
-        expected = ", ".join(sorted(binding.tensor.name for binding in bindings))
-        raise StageError(f"the file's {kind}s are {', '.join(sorted(by_name))}; the conversion promised {expected}")
-    return tuple(replace(binding, tensor=by_name[binding.tensor.name]) for binding in bindings)
 
 
 def _census_text(facts: FileFacts) -> str:
@@ -330,12 +303,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "absent"
-
-
-@contextlib.contextmanager
-def _workshop(run_folder: Path) -> Iterator[Path]:
-    """A folder for half-made files, on the same file system as the artifacts; removed with what is left in it."""
-    home = run_folder / "work"
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home) as folder:
-        yield Path(folder)

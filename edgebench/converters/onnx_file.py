@@ -7,7 +7,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgebench.errors import ModelError
+from edgebench.errors import ModelError, one_line
 from edgebench.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def load(path: Path) -> ModelProto:
     except OSError as error:
         raise ModelError(f"{path} can't be read: {error.strerror}") from error
     except (DecodeError, ValueError) as error:
-        raise ModelError(f"{path} is not an ONNX file, or is cut short: {_one_line(error)}") from error
+        raise ModelError(f"{path} is not an ONNX file, or is cut short: {one_line(error)}") from error
     if not model.graph.output:
         raise ModelError(f"{path} is not an ONNX file, or is cut short: it has no outputs")
     for tensor in tensors(model.graph):
@@ -72,7 +72,7 @@ def load(path: Path) -> ModelProto:
 
             model = inline_local_functions(model)
     except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
-        raise ModelError(f"{path} is not a valid ONNX model: {_one_line(error)}") from error
+        raise ModelError(f"{path} is not a valid ONNX model: {one_line(error)}") from error
     for graph in graphs(model.graph):
         for node in graph.node:
             _check_node(node, path)
@@ -237,7 +237,3 @@ def _spec(value: ValueInfoProto) -> TensorSpec:
     dims = tensor_type.shape.dim
     shape = tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in dims)
     return TensorSpec(name=value.name, shape=shape, dtype=dtype_name(tensor_type.elem_type))
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -20,7 +20,14 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
         RefusedError: it is not float32, or its batch is fixed at another length.
     """
     source = run_folder / baseline.path
-    precision = inspect_onnx.read(source).census.precision
+    census = inspect_onnx.read(source).census
+    doubles = sorted(op.removesuffix(":float64") for op in census.ops if op.endswith(":float64"))
+    if doubles:
+        raise RefusedError(
+            f"model '{baseline.name}' computes in float64 ({', '.join(doubles[:5])}), which phones don't; "
+            "export it again in float32 (torch: model.float())"
+        )
+    precision = census.precision
     if precision is not Precision.FP32:
         raise RefusedError(
             f"model '{baseline.name}' is {precision} already, a recipe starts from fp32; "

@@ -9,10 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgebench.converters import calibrate_onnx, onnx_file, onnx_pooling
+import numpy as np
+
+from edgebench.converters import calibrate_onnx, onnx_file, onnx_pooling, onnx_sort
 from edgebench.converters.exported import Exported
 from edgebench.converters.quantized import Quantized
 from edgebench.errors import ConfigError, RefusedError
+from edgebench.naming import printable
 from edgebench.types import Caution, Recipe, Scheme
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 _LARGEST_MODEL = 2 * 10**9
 # Per-channel scales came with opset 13.
 _LOWEST_OPSET = 13
+_LARGEST_FLOAT16 = 65504.0
 # One scale for 32 weights: the usual block of 4-bit formats, 0.6 extra bits a weight.
 _INT4_BLOCK = 32
 
@@ -47,8 +51,9 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
     _check_opset(model, recipe)
     with tempfile.TemporaryDirectory(prefix="edgebench-onnx-") as folder:
         workshop = Path(folder)
+        cautions: tuple[Caution, ...] = ()
         if recipe.scheme is Scheme.FP16:
-            _float16(float_file.path, recipe, out)
+            cautions = _float16(float_file.path, recipe, out)
         elif recipe.scheme is Scheme.DYNAMIC_INT8:
             _dynamic_int8(float_file.path, recipe, out, workshop)
         elif recipe.scheme is Scheme.INT8:
@@ -57,22 +62,46 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
             _int4_weights(float_file.path, recipe, out)
         else:
             raise RefusedError(f"recipe '{recipe.name}': ONNX files can't be quantized to {recipe.scheme}")
+        _sort(out)
     return Quantized(
         route="onnxruntime.quantization",
         tool_versions={tool: version(tool) for tool in ("onnx", "onnxruntime")},
-        cautions=_cautions(recipe, out),
+        cautions=cautions + _cautions(recipe, out),
     )
 
 
-def _float16(path: Path, recipe: Recipe, out: Path) -> None:
+def _float16(path: Path, recipe: Recipe, out: Path) -> tuple[Caution, ...]:
     import onnx
     from onnxruntime.quantization.onnx_model import ONNXModel
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
     model = onnx.load(path)
     kept = _kept_float(model, recipe)
+    cut = _beyond_float16(model, kept)
     # The conversion appends its casts at the end; saving through ONNXModel puts the nodes in order.
     ONNXModel(convert_float_to_float16(model, keep_io_types=True, node_block_list=kept)).save_model_to_file(str(out))
+    if not cut:
+        return ()
+    named = ", ".join(printable(name) for name in cut[:3]) + (" ..." if len(cut) > 3 else "")
+    message = (
+        f"the weights {named} have values beyond float16's largest, {_LARGEST_FLOAT16:g}, which were cut "
+        "to it: name their operators in `keep_float`"
+    )
+    return (Caution(code="float16-range", message=message),)
+
+
+def _beyond_float16(model: ModelProto, kept: list[str]) -> list[str]:
+    """The names of float32 weights that some operator outside of `kept` reads and that float16 can't hold."""
+    from onnx import TensorProto, numpy_helper
+
+    read = {name for node in model.graph.node if node.name not in kept for name in node.input}
+    return [
+        tensor.name
+        for tensor in model.graph.initializer
+        if tensor.data_type == TensorProto.FLOAT
+        and tensor.name in read
+        and np.abs(numpy_helper.to_array(tensor)).max(initial=0) > _LARGEST_FLOAT16
+    ]
 
 
 def _dynamic_int8(path: Path, recipe: Recipe, out: Path, workshop: Path) -> None:
@@ -151,7 +180,17 @@ def _preprocessed(path: Path, workshop: Path, *, pools_means: bool) -> Path:
     onnx.save(model, rewritten)
     # Symbolic shape inference would need sympy; ONNX's own is enough once constants are folded.
     quant_pre_process(rewritten, ready, skip_symbolic_shape=True)
+    _sort(ready)
     return ready
+
+
+def _sort(path: Path) -> None:
+    """Put the file's operators in order, where onnxruntime's tools left them out of it: they miss what a body reads."""
+    import onnx
+
+    model = onnx.load(path)
+    if onnx_sort.sort_nodes(model):
+        onnx.save(model, path)
 
 
 def _kept_float(model: ModelProto, recipe: Recipe) -> list[str]:

@@ -34,7 +34,7 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
 
     file = tflite_file.load(float_file.path)
     if recipe.scheme.needs_calibration:
-        _refuse_loops(recipe, file)
+        refuse_loops(recipe, file, _TOOL)
     model = float_file.path.read_bytes()
     if not file.signatures:
         model = _with_signature(model, file)
@@ -57,13 +57,16 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
     return Quantized(route=_TOOL, tool_versions={_TOOL: version(_TOOL)}, cautions=cautions)
 
 
-def _refuse_loops(recipe: Recipe, file: tflite_file.TfliteFile) -> None:
-    """The inside of a loop or a branch can't be calibrated: its tensors are not seen from outside."""
+def refuse_loops(recipe: Recipe, file: tflite_file.TfliteFile, tool: str) -> None:
+    """Raise RefusedError where the float file has a loop or a branch: its tensors are not seen from outside.
+
+    ai-edge-quantizer has no ranges for them, and TensorFlow's quantizer ends its process (SIGSEGV).
+    """
     loops = sorted({operator.name for operator in file.main.operators} & {"WHILE", "IF", "CALL", "CALL_ONCE"})
     if loops:
         raise RefusedError(
             f"recipe '{recipe.name}': the model has {' and '.join(loops)} (a recurrent layer, for example), whose "
-            f"inside {_TOOL} can't calibrate; take tflite-dynamic-int8, or unroll the layer"
+            f"inside {tool} can't calibrate; take tflite-dynamic-int8, or build the Keras layer with unroll=True"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from edgebench import catalogue_files, yaml_files
@@ -65,12 +66,14 @@ def _find(name: str, files: dict[str, Path]) -> Path:
 
 def _read(path: Path) -> Recipe:
     """The recipe in a YAML file; its name is the file's, without the suffix."""
-    content = yaml_files.read(path)
-    if "name" in content:
-        raise ConfigError(f"{path}: a recipe is named by its file; drop the key 'name'")
-    return yaml_files.parse({**content, "name": path.stem}, Recipe, str(path))
+    document = yaml_files.read(path)
+    if "name" in document.content:
+        raise ConfigError(f"{document.place(('name',))}: a recipe is named by its file; drop the key 'name'")
+    return yaml_files.parse(replace(document, content={**document.content, "name": path.stem}), Recipe)
 
 
 def _did_you_mean(word: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f", did you mean '{near[0]}'?" if near else ""
+    """The recipe of this name for each format where the format was left out, else the nearest name."""
+    near = [f"{format}-{word}" for format in Format if f"{format}-{word}" in known]
+    near = near or difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f", did you mean {' or '.join(repr(name) for name in near)}?" if near else ""

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from edgebench import environments
 from edgebench.converters import inspect_tflite
-from edgebench.converters.bindings import batched_shapes
 from edgebench.converters.exported import Exported
+from edgebench.converters.tflite_bind import batched_shapes
 from edgebench.errors import ModelError, RefusedError, StageError
 from edgebench.types import Baseline, Binding, TensorSpec
 

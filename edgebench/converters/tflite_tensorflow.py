@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgebench.converters.bindings import batched_shapes, bind
 from edgebench.converters.exported import Exported
 from edgebench.converters.quantized import Quantized
+from edgebench.converters.tflite_bind import batched_shapes, bind
 from edgebench.errors import DataError, RefusedError, StageError, missing_extra
 from edgebench.types import Baseline, Binding, Recipe, Scheme
 

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from edgebench.converters import inspect_tflite
-from edgebench.converters.bindings import bind
 from edgebench.converters.exported import Exported
+from edgebench.converters.tflite_bind import bind
 from edgebench.errors import RefusedError
 from edgebench.types import Baseline, Precision
 
@@ -23,8 +23,8 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
     facts = inspect_tflite.read(source)
     if facts.census.precision is not Precision.FP32:
         raise RefusedError(
-            f"{source.name} is {facts.census.precision} already: a .tflite baseline must be float. "
-            f"Convert the model that it was made from, or measure the file as it is: edgebench measure {source.name}"
+            f"model '{baseline.name}' is {facts.census.precision} already, a .tflite baseline must be float: convert "
+            "the model that it was made from, or measure the file as it is: edgebench measure FILE"
         )
     out.parent.mkdir(parents=True, exist_ok=True)
     if facts.batch == batch:
@@ -36,7 +36,8 @@ def export(baseline: Baseline, run_folder: Path, out: Path, batch: int | None) -
     else:
         own, wanted = ("open" if size is None else str(size) for size in (facts.batch, batch))
         raise RefusedError(
-            f"{source.name} has batch {own}, not {wanted}: a .tflite file keeps the batch that it was made with"
+            f"the .tflite file of model '{baseline.name}' has batch {own}, not {wanted}, and keeps what it was made "
+            f"with: take --batch {own}{' or 1' if facts.batch is None else ''}, or convert the model anew"
         )
     inputs, outputs = bind(out, baseline)
     return Exported(path=out.absolute(), inputs=inputs, outputs=outputs, route=route, tool_versions={})
@@ -49,7 +50,10 @@ def _close_batch(source: Path, out: Path) -> None:
 
     model = schema.ModelT.InitFromPackedBuf(source.read_bytes(), 0)
     if any(buffer.offset > 1 for buffer in model.buffers):
-        raise RefusedError(f"{source.name} keeps its weights behind the model: its open batch can't be fixed here")
+        raise RefusedError(
+            f"{source.name} keeps its weights behind the model, so its open batch can't be fixed here: "
+            "take --batch open"
+        )
     for graph in model.subgraphs:
         for tensor in graph.tensors:
             tensor.shapeSignature = None

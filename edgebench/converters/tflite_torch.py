@@ -8,8 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgebench.converters.bindings import CHANNELS_LAST, batched_shapes, bind
 from edgebench.converters.exported import Exported
+from edgebench.converters.tflite_bind import CHANNELS_LAST, batched_shapes, bind
 from edgebench.errors import ModelError, RefusedError, StageError, missing_extra
 from edgebench.types import Baseline
 

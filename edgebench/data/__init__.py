@@ -6,6 +6,7 @@ from edgebench.data.audit import BLOCKING_CODES, audit
 from edgebench.data.peek import peek
 from edgebench.data.prepare import DataRequest, prepare
 from edgebench.data.samples import Samples, open_samples
+from edgebench.data.sources import check_source
 from edgebench.data.training import TrainingData, load_training
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Samples",
     "TrainingData",
     "audit",
+    "check_source",
     "load_training",
     "open_samples",
     "peek",

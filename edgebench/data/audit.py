@@ -34,7 +34,7 @@ _IMBALANCE = 10
 
 
 def audit(calibration: Samples, evaluation: Samples) -> tuple[Caution, ...]:
-    """Every doubt about the calibration set, judged by itself and against the evaluation set.
+    """Every doubt about the calibration set, judged by itself and against the evaluation set, which must be finite.
 
     Reads every sample of both sets once, holding one in memory.
     """
@@ -48,8 +48,7 @@ def audit(calibration: Samples, evaluation: Samples) -> tuple[Caution, ...]:
     ours, theirs = profile(calibration), profile(evaluation)
     for name in ours:
         cautions += _type_cautions(name, ours[name], theirs[name])
-        cautions += _not_finite("calibration", name, ours[name], calibration)
-        cautions += _not_finite("evaluation", name, theirs[name], evaluation)
+        cautions += _not_finite(name, ours[name], calibration)
         cautions += _constants(name, ours[name], theirs[name], calibration, is_only_input=len(ours) == 1)
         cautions += range_cautions(name, ours[name], theirs[name], calibration.names)
     cautions += _repeats(calibration, evaluation)
@@ -87,15 +86,14 @@ def _type_cautions(name: str, ours: InputProfile, theirs: InputProfile) -> Itera
         )
 
 
-def _not_finite(purpose: str, name: str, seen: InputProfile, samples: Samples) -> Iterable[Caution]:
-    bad = np.flatnonzero(seen.not_finite)
+def _not_finite(name: str, ours: InputProfile, calibration: Samples) -> Iterable[Caution]:
+    bad = np.flatnonzero(ours.not_finite)
     if len(bad):
-        spoilt = "ranges" if purpose == "calibration" else "accuracy and errors"
         yield Caution(
-            code=f"{purpose}-nan",
-            message=f"input '{shown(name)}': {int(seen.not_finite.sum())} values in {len(bad)} of {len(samples)} "
-            f"{purpose} samples are NaN or Inf and spoil the {spoilt}: repair or remove samples "
-            f"{which(bad, samples.names)}",
+            code="calibration-nan",
+            message=f"input '{shown(name)}': {int(ours.not_finite.sum())} values in {len(bad)} of {len(calibration)} "
+            "calibration samples are NaN or Inf and spoil the ranges: repair or remove samples "
+            f"{which(bad, calibration.names)}",
         )
 
 

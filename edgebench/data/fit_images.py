@@ -16,7 +16,9 @@ from edgebench.data.wording import listed, shown, shown_shape
 from edgebench.errors import DataError
 from edgebench.types import Baseline, Caution, Layout, Preprocess, Task, TensorSpec
 
-HOW_TO_DECLARE = "declare `preprocess` (height, width, scale, mean, std, channels) for the data"
+HOW_TO_DECLARE = (
+    "give --preprocess FILE.yaml, or `data.preprocess` in a matrix, with height, width, scale, mean, std, channels"
+)
 
 
 @dataclass(frozen=True, slots=True)

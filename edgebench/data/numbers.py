@@ -36,7 +36,7 @@ def convert(values: AnyArray, dtype: np.dtype[Any], what: str) -> AnyArray:
     if values.dtype.kind not in "biuf":
         raise DataError(f"{what} is {values.dtype}, not numbers; the model takes {dtype}")
     if dtype.kind == "f":
-        # A value beyond the narrower type becomes inf, which the audit reports.
+        # A value beyond the narrower type becomes inf, which is refused or cautioned of later.
         with np.errstate(over="ignore"):
             return values.astype(dtype)
     if values.dtype.kind == "f" and not bool(np.all(np.isfinite(values) & (values == np.rint(values)))):

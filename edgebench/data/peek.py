@@ -16,19 +16,23 @@ from edgebench.errors import DataError
 from edgebench.types import Layout, Preprocess
 
 
-def peek(source: str, *, preprocess: Preprocess | None, layout: Layout | None) -> dict[str, AnyArray]:
+def peek(source: str, *, preprocess: Preprocess | None, layout: Layout | None) -> dict[str, AnyArray] | None:
     """The first sample as example inputs, each with a batch axis of 1; the key "" is the only input.
+
+    None for images without a `preprocess` that gives them a size: the model may bring an example of its own.
 
     float64 becomes float32, as models expect; other dtypes stay. `layout` decides the axis order where the source knows
     it (images and digits).
 
     Raises:
-        DataError: the data can't be read, or images have no `preprocess` to give them a size.
+        DataError: the data can't be read.
     """
     with tempfile.TemporaryDirectory(prefix="edgebench-peek-") as scratch:
         wanted = Wanted(scratch=Path(scratch), calibration_samples=0, evaluation_samples=1, seed=0, layout=layout)
         data = open_source(source, wanted).evaluation
         if isinstance(data, ImageData):
+            if preprocess is None:
+                return None
             return {"": read_input(data, 0, declared_for(source, preprocess, layout))[np.newaxis]}
         arrays = {
             name: _example(array)

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from edgebench.data.audit import audit
+from edgebench.data.evaluation_checks import embedding_cautions, refuse_not_finite
 from edgebench.data.fit_arrays import fit_arrays
 from edgebench.data.fit_images import fit_images
 from edgebench.data.fitted import Fitted
-from edgebench.data.samples import Samples, open_samples, remove_samples, write_samples
+from edgebench.data.samples import open_samples, remove_samples, write_samples
 from edgebench.data.sources import EVALUATION_CAP, Dataset, ImageData, Wanted, open_source
 from edgebench.data.synthetic import DEFAULT_SAMPLES, synthetic
 from edgebench.data.wording import listed, shown
@@ -128,12 +129,8 @@ def _choose(evaluation: Fitted, calibration: Fitted | None, request: DataRequest
             raise DataError(f"the calibration data {shown(calibration.source)} holds no sample")
         return sorted(order[:asked].tolist()), sorted(chosen.tolist())
     spare = n - asked
-    for_calibration = min(request.calibration_samples, max(1, n // _SHARED_POOL_DIVISOR, spare))
-    if for_calibration == n:
-        raise DataError(
-            f"{shown(evaluation.source)} holds 1 sample, which can't serve evaluation and calibration: "
-            "give more samples, or name other calibration data with --calibration"
-        )
+    # At least one sample evaluates: a single one leaves none for calibration, which only some recipes need.
+    for_calibration = min(request.calibration_samples, max(1, n // _SHARED_POOL_DIVISOR, spare), n - 1)
     return sorted(order[for_calibration:][:asked].tolist()), sorted(order[:for_calibration].tolist())
 
 
@@ -193,11 +190,14 @@ def _write(
     cautions: tuple[Caution, ...],
 ) -> PreparedData:
     evaluation_set = write_samples(run_folder, "evaluation", evaluation.stream(evaluation_indices))
-    _refuse_nan_truth(evaluation.source, open_samples(run_folder, evaluation_set))
+    written = open_samples(run_folder, evaluation_set)
+    refuse_not_finite(evaluation.source, written)
+    if evaluation.task is Task.EMBEDDING:
+        cautions += embedding_cautions(written)
     calibration_set = None
     if calibration is not None and calibration_indices:
         calibration_set = write_samples(run_folder, "calibration", calibration.stream(calibration_indices))
-        cautions += audit(open_samples(run_folder, calibration_set), open_samples(run_folder, evaluation_set))
+        cautions += audit(open_samples(run_folder, calibration_set), written)
     else:
         remove_samples(run_folder, "calibration")
     return PreparedData(
@@ -209,19 +209,3 @@ def _write(
         preprocess=evaluation.preprocess,
         cautions=cautions,
     )
-
-
-def _refuse_nan_truth(source: str, samples: Samples) -> None:
-    """Raise DataError where a label or target is NaN or Inf: every metric against it would be NaN."""
-    truth = {f"target:{name}": values for name, values in samples.targets.items()}
-    if samples.labels is not None:
-        truth["labels"] = samples.labels
-    for name, values in truth.items():
-        if np.issubdtype(values.dtype, np.floating):
-            bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
-            if bad.any():
-                first = samples.names[int(bad.argmax())]
-                raise DataError(
-                    f"{source}: '{name}' has NaN or Inf in {int(bad.sum())} of {len(values)} samples, "
-                    f"first in {shown(first)}; mend or remove them"
-                )

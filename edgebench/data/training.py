@@ -1,4 +1,4 @@
-"""Labelled arrays for training a classifier, split by class into a part to learn from and a part to validate on."""
+"""Arrays with their truth for training, split into a part to learn from and a part to validate on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from edgebench.data import preprocess as images
 from edgebench.data.fit_arrays import LABELS, TARGET_PREFIX
@@ -14,21 +15,27 @@ from edgebench.data.fit_images import declared_for, read_input
 from edgebench.data.fitted import checked_labels
 from edgebench.data.samples import AnyArray, IntArray
 from edgebench.data.sources import Dataset, ImageData, Wanted, open_source
-from edgebench.data.wording import shown
+from edgebench.data.wording import listed, shown
 from edgebench.errors import DataError
 from edgebench.types import Layout, Preprocess
 
 _ALL = 1_000_000
 
+Labels = npt.NDArray[np.int64] | npt.NDArray[np.float32]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingData:
-    """Inputs by name ("" is the only input), each (n, ...), and int64 class indices (n,); held in memory."""
+    """Inputs by name ("" is the only input), each (n, ...), and their labels; held in memory.
+
+    `labels` are int64 class indices (n,) for a classifier, float32 numbers to hit (n, ...) for a regression, whose
+    `classes` are empty.
+    """
 
     inputs: dict[str, AnyArray]
-    labels: IntArray
+    labels: Labels
     validation_inputs: dict[str, AnyArray]
-    validation_labels: IntArray
+    validation_labels: Labels
     classes: tuple[str, ...]
 
 
@@ -42,10 +49,12 @@ def load_training(
 ) -> TrainingData:
     """Everything that the source lets a model learn from; of `digits` that is the training split only.
 
-    Each class gives `validation_fraction` of its samples, rounded, but never all of them, to validation.
+    It learns the class labels, or else the source's one float `target:OUTPUT`. Each class gives `validation_fraction`
+    of its samples, rounded, but never all of them, to validation; without classes all samples count as one class.
 
     Raises:
-        DataError: the data can't be read, has no class labels, images lack a `preprocess`, or it is too small to split.
+        DataError: the data can't be read, has no labels and no float target, images lack a `preprocess`, or it is too
+            small to split.
     """
     if not 0 < validation_fraction < 1:
         raise DataError(f"validation fraction {validation_fraction} must be above 0 and below 1")
@@ -55,28 +64,55 @@ def load_training(
         # A source with a pool of its own for calibration keeps the other one for evaluation.
         data = pools.evaluation if pools.calibration is None else pools.calibration
         labels = _labels(data)
-        learn, validate = _split(data.source, labels, validation_fraction, seed)
+        classes = _classes(data, labels)
+        groups = labels if classes else np.zeros(len(labels), np.int64)
+        learn, validate = _split(data.source, groups, validation_fraction, seed)
         inputs = _inputs(data, preprocess, layout)
     return TrainingData(
         inputs={name: array[learn] for name, array in inputs.items()},
         labels=labels[learn],
         validation_inputs={name: array[validate] for name, array in inputs.items()},
         validation_labels=labels[validate],
-        classes=data.classes or tuple(str(label) for label in range(int(labels.max()) + 1)),
+        classes=classes,
     )
 
 
-def _labels(data: Dataset) -> IntArray:
+def _labels(data: Dataset) -> Labels:
     given = data.labels if isinstance(data, ImageData) else data.arrays.get(LABELS)
     if given is None:
-        raise DataError(
-            f"{shown(data.source)} has no class labels to learn from: give one sub-folder a class, a CSV with labels, "
-            "or an array `labels`"
-        )
+        return _target(data)
     labels = checked_labels(data.source, given, len(data.names))
     if labels.ndim != 1:
         raise DataError(f"{shown(data.source)}: training needs one class a sample, `labels` holds masks")
     return np.asarray(labels, dtype=np.int64)
+
+
+def _target(data: Dataset) -> npt.NDArray[np.float32]:
+    """The numbers that a regression learns to hit."""
+    arrays = {} if isinstance(data, ImageData) else data.arrays
+    targets = [name for name, array in arrays.items() if name.startswith(TARGET_PREFIX) and array.dtype.kind == "f"]
+    if not targets:
+        raise DataError(
+            f"{shown(data.source)} has no class labels to learn from: give one sub-folder a class, a CSV with labels, "
+            "an array `labels`, or for a regression a float array `target:OUTPUT`"
+        )
+    if len(targets) > 1:
+        raise DataError(f"{shown(data.source)} has {listed(targets)}; training learns one target: leave one")
+    target = np.asarray(arrays[targets[0]], dtype=np.float32)
+    is_bad = ~np.isfinite(target.reshape(len(target), -1)).all(axis=1)
+    if is_bad.any():
+        raise DataError(
+            f"{shown(data.source)}: '{shown(targets[0])}' has NaN or Inf in {int(is_bad.sum())} of {len(target)} "
+            f"samples, first in {int(is_bad.argmax())}"
+        )
+    return target
+
+
+def _classes(data: Dataset, labels: Labels) -> tuple[str, ...]:
+    """Names of the classes; empty for a regression."""
+    if labels.dtype.kind == "f":
+        return ()
+    return data.classes or tuple(str(label) for label in range(int(labels.max()) + 1))
 
 
 def _inputs(data: Dataset, preprocess: Preprocess | None, layout: Layout | None) -> dict[str, AnyArray]:
@@ -96,7 +132,7 @@ def _inputs(data: Dataset, preprocess: Preprocess | None, layout: Layout | None)
     return {"": next(iter(arrays.values()))} if len(arrays) == 1 else arrays
 
 
-def _split(source: str, labels: IntArray, fraction: float, seed: int) -> tuple[IntArray, IntArray]:
+def _split(source: str, labels: AnyArray, fraction: float, seed: int) -> tuple[IntArray, IntArray]:
     """Shuffled indices to learn from and to validate on, class by class."""
     rng = np.random.default_rng(seed)
     learn, validate = [], []

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from edgebench.errors import MissingError, ModelError
-from edgebench.models.contents import one_line
+from edgebench.errors import MissingError, ModelError, one_line
 from edgebench.types import Caution
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model")

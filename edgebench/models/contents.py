@@ -42,12 +42,6 @@ def guess_layout(shape: tuple[int | None, ...]) -> Layout | None:
     return "NCHW" if is_channel[1] else "NHWC"
 
 
-def one_line(error: BaseException, limit: int = 300) -> str:
-    """A foreign exception as one line: its class and the start of its message."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:limit]}" if text else type(error).__name__
-
-
 def random_weights(model: str) -> Caution:
     """The doubt about a model that was never trained."""
     return Caution(

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.errors import MissingError, ModelError, missing_extra
+from edgebench.errors import MissingError, ModelError, missing_extra, one_line
 from edgebench.models import keras_applications
 from edgebench.models.checkpoint import refuse_other_keys
-from edgebench.models.contents import one_line, random_weights
+from edgebench.models.contents import random_weights
 from edgebench.models.savedmodel import SIGNATURE, SINGLE_SIGNATURE
 from edgebench.models.source import RANDOM_WEIGHTS
 from edgebench.types import Caution, Preprocess

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.errors import ModelError
-from edgebench.models.contents import Contents, guess_layout, hash_files, one_line
+from edgebench.errors import ModelError, one_line
+from edgebench.models.contents import Contents, guess_layout, hash_files
 from edgebench.types import Caution, Quantization, TensorSpec
 
 
@@ -38,7 +38,8 @@ def external_files(path: Path) -> list[Path]:
         entry = {each.key: each.value for each in tensor.external_data}
         relative = Path(entry.get("location", ""))
         file = (path.parent / relative).resolve()
-        if relative.is_absolute() or not file.is_relative_to(folder) or file == folder:
+        leaves = relative.is_absolute() or ".." in relative.parts
+        if leaves or not file.is_relative_to(folder) or file == folder:
             raise ModelError(
                 f"{path}: the external data of '{tensor.name}' lies outside the model's folder: {relative}"
             )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from edgebench.arrays import save_arrays
-from edgebench.errors import ModelError
+from edgebench.errors import ModelError, one_line
+from edgebench.naming import printable
 from edgebench.types import Baseline, Framework, SampleSet, TensorSpec
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -31,16 +33,18 @@ def baseline_outputs(baseline: Baseline, run_folder: Path, samples: SampleSet, o
     """
     from edgebench.data.samples import open_samples
 
-    inputs = open_samples(run_folder, samples).inputs
-    outputs = predict_all(open_predictor(baseline, run_folder), baseline, dict(inputs))
+    prepared = open_samples(run_folder, samples)
+    outputs = predict_all(open_predictor(baseline, run_folder), baseline, dict(prepared.inputs), prepared.names)
     save_arrays(out, outputs)
 
 
-def predict_all(predictor: Predictor, baseline: Baseline, inputs: Arrays) -> Arrays:
+def predict_all(predictor: Predictor, baseline: Baseline, inputs: Arrays, names: Sequence[str] = ()) -> Arrays:
     """Outputs (n, ...), float32, for inputs (n, ...); a fixed batch is filled by repeating the last sample.
 
+    `names` say in errors which sample is meant; its position does where they are absent.
+
     Raises:
-        ModelError: an output does not have the samples on its first axis.
+        ModelError: the model fails on a sample, or an output does not have the samples on its first axis.
     """
     n = len(inputs[baseline.inputs[0].name])
     batch = batch_of(baseline)
@@ -54,17 +58,42 @@ def predict_all(predictor: Predictor, baseline: Baseline, inputs: Arrays) -> Arr
             )
             for spec in baseline.inputs
         }
-        outputs = predictor(group)
+        try:
+            outputs = predictor(group)
+        except Exception as error:  # each framework raises its own
+            found = names[start : start + rows] or [str(index) for index in range(start, start + rows)]
+            raise _told(predictor, baseline, group, found, error) from error
         for spec in baseline.outputs:
             array = np.asarray(outputs[spec.name])
             expected = len(group[baseline.inputs[0].name])
             if array.ndim == 0 or len(array) != expected:
                 raise ModelError(
                     f"output '{spec.name}' of {baseline.name} has shape {array.shape} for a batch of {expected}; its "
-                    "first axis must be the batch"
+                    "first axis must be the batch: let the model give one row a sample, or leave this output out of it"
                 )
             collected[spec.name].append(_as_float(array[:rows], spec))
     return {name: np.concatenate(parts) for name, parts in collected.items()}
+
+
+def _told(
+    predictor: Predictor, baseline: Baseline, group: Arrays, names: Sequence[str], error: Exception
+) -> ModelError:
+    """Why the model failed on a group of samples: because of one of them, or because they came together."""
+    if batch_of(baseline) is not None:
+        which = printable(names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}")
+        return ModelError(f"{baseline.name} fails on evaluation sample {which}: {one_line(error)}; check its values")
+    for index, name in enumerate(names):
+        try:
+            predictor({key: array[index : index + 1] for key, array in group.items()})
+        except Exception as alone:  # each framework raises its own
+            return ModelError(
+                f"{baseline.name} fails on evaluation sample {printable(name)}: {one_line(alone)}; check its values "
+                "(an id outside of the vocabulary, for example)"
+            )
+    return ModelError(
+        f"{baseline.name} runs on one sample but not on {len(names)} together, though its batch is said to be open: "
+        f"{one_line(error)}; export it with a batch of 1"
+    )
 
 
 def batch_of(baseline: Baseline) -> int | None:

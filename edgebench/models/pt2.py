@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgebench.errors import ModelError
-from edgebench.models.contents import Contents, hash_files, one_line
+from edgebench.errors import ModelError, one_line
+from edgebench.models.contents import Contents, hash_files
 from edgebench.types import TensorSpec
 
 # Shapes are written as sympy expressions, which torch gives to `sympify`, and that evaluates them as Python. Allowed

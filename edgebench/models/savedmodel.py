@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.errors import ModelError, missing_extra
-from edgebench.models.contents import Contents, one_line
+from edgebench.errors import ModelError, missing_extra, one_line
+from edgebench.models.contents import Contents
 from edgebench.types import Layout, TensorSpec
 
 SIGNATURE = "serving_default"

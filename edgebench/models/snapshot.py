@@ -14,6 +14,7 @@ from edgebench.models import keras_models, live, onnx_tflite, pt2, savedmodel, t
 from edgebench.models import source as sources
 from edgebench.models.contents import Contents
 from edgebench.models.source import Kind, Source
+from edgebench.naming import printable
 from edgebench.types import Baseline, Caution, Framework, Preprocess, Task
 
 FOLDER = "baseline"
@@ -110,7 +111,7 @@ def _write(source: Source, folder: Path, loaded: live.LiveModel, example: Exampl
         if given is None:
             raise ModelError(
                 f"MODEL '{source.text}' does not say the shape of its inputs: return (model, example_inputs) from the "
-                "function, or pass --data"
+                "function, or pass --data, for images with --preprocess"
             )
         path = folder / "model.pt2"
         cautions += torch_export.write_pt2(loaded.model, given, path, source.name)
@@ -148,10 +149,16 @@ def _read(written: _Written, *, trust: bool) -> Contents:
 
 
 def _refuse_unusable(source: Source, contents: Contents) -> None:
-    """Raise ModelError for a model without inputs or outputs, or one whose shapes are open beyond the batch."""
+    """Raise ModelError for a model without inputs or outputs, with quantized inputs, or open beyond the batch."""
     if not contents.inputs or not contents.outputs:
         raise ModelError(f"MODEL '{source.text}' has no {'outputs' if contents.inputs else 'inputs'}")
     for spec in contents.inputs:
+        if spec.quantization is not None:
+            raise ModelError(
+                f"MODEL '{source.text}' is quantized already (input '{printable(spec.name)}' is {spec.dtype}), recipes "
+                "start from a float model: convert the one that it was made from, or measure the file as it is: "
+                "edgebench measure FILE"
+            )
         if None in spec.shape[1:]:
             shape = "x".join("?" if size is None else str(size) for size in spec.shape)
             raise ModelError(

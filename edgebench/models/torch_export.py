@@ -6,8 +6,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from edgebench.errors import ModelError
-from edgebench.models.contents import one_line
+from edgebench.errors import ModelError, one_line
 from edgebench.models.pt2 import runner, training_operator
 from edgebench.models.torch_models import bind
 from edgebench.types import Caution
@@ -35,7 +34,10 @@ def write_pt2(module: Any, example: Any, path: Path, name: str) -> tuple[Caution
         program, cautions = _export(module, sample, name)
     operator = training_operator(program)
     if operator:
-        raise ModelError(f"model '{name}' stays in training mode after eval(): {operator} is active")
+        raise ModelError(
+            f"model '{name}' stays in training mode after eval(): {operator} is active; give the functional call "
+            "training=self.training"
+        )
     torch.export.save(program, path)
     return cautions
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.errors import MissingError, ModelError, missing_extra
+from edgebench.errors import MissingError, ModelError, missing_extra, one_line
 from edgebench.models import checkpoint
-from edgebench.models.contents import one_line, random_weights
+from edgebench.models.contents import random_weights
 from edgebench.models.source import RANDOM_WEIGHTS, is_torchscript
 from edgebench.types import Caution, Preprocess
 

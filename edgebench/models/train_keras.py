@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgebench.atomic import replacing
-from edgebench.errors import ConfigError, ModelError
-from edgebench.models.contents import one_line
+from edgebench.errors import ConfigError, ModelError, one_line
 from edgebench.models.keras_models import input_names
 from edgebench.models.training import TrainOptions, epoch_seed, gives_probabilities, is_regression
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgebench.atomic import replacing
-from edgebench.errors import ConfigError, ModelError
-from edgebench.models.contents import one_line
+from edgebench.errors import ConfigError, ModelError, one_line
 from edgebench.models.pt2 import name_outputs
 from edgebench.models.torch_export import write_pt2
 from edgebench.models.torch_models import parameter_names

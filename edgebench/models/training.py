@@ -102,8 +102,9 @@ def gives_probabilities(output: np.ndarray[Any, Any], data: TrainingData) -> boo
         ModelError: the output does not fit the labels of the data.
     """
     if is_regression(data.labels):
-        if output[0].size != np.asarray(data.labels[0]).size:
-            raise ModelError(f"the model gives {output[0].size} numbers a sample, the targets have another count")
+        wanted = np.asarray(data.labels[0]).size
+        if output[0].size != wanted:
+            raise ModelError(f"the model gives {output[0].size} numbers a sample, the target has {wanted}")
         return False
     _check_classes(output.shape, data)
     return _are_probabilities(output)

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgebench.errors import ModelError
-from edgebench.models.contents import one_line
+from edgebench.errors import ModelError, one_line
 from edgebench.types import Framework
 
 SEED = 0

@@ -9,7 +9,7 @@ import pytest
 import small_onnx
 from onnx import helper
 
-from edgebench.converters import inspect_onnx, quantize_onnx
+from edgebench.converters import inspect_onnx, onnx_sort, quantize_onnx
 from edgebench.converters.quantized import Quantized
 from edgebench.errors import ConfigError, DataError, RefusedError, StageError
 from edgebench.types import Calibration, Census, Format, Precision, Recipe, Scheme
@@ -268,3 +268,49 @@ def test_an_open_batch_stays_open(tmp_path: Path) -> None:
 
 def _census(path: Path) -> Census:
     return inspect_onnx.read(path).census
+
+
+def _branches() -> onnx.ModelProto:
+    """x (1, 4) -> y (1, 4): an If whose branches read what a node of the graph around it makes."""
+
+    def branch(kind: str) -> onnx.GraphProto:
+        value = helper.make_tensor_value_info(f"{kind}_out", small_onnx.FLOAT, [1, 4])
+        return helper.make_graph([helper.make_node(kind, ["r"], [f"{kind}_out"], f"in/{kind}")], kind, [], [value])
+
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], "relu"),
+        helper.make_node("ReduceMax", ["x"], ["top"], "top", keepdims=0),
+        helper.make_node("Greater", ["top", "zero"], ["positive"], "test"),
+        helper.make_node("If", ["positive"], ["b"], "if", then_branch=branch("Neg"), else_branch=branch("Abs")),
+        helper.make_node("MatMul", ["b", "w"], ["y"], "head"),
+    ]
+    stored = {"zero": np.array(0, np.float32), "w": np.eye(4, dtype=np.float32)}
+    return small_onnx.model(nodes, {"x": (small_onnx.FLOAT, [1, 4])}, {"y": [1, 4]}, stored)
+
+
+def test_nodes_are_sorted_after_what_their_bodies_read(tmp_path: Path) -> None:
+    model = _branches()
+    assert not onnx_sort.sort_nodes(model)
+    shuffled = [model.graph.node[index] for index in (4, 1, 2, 3, 0)]
+    nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in shuffled]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    with pytest.raises(onnx.checker.ValidationError, match="topologically sorted"):
+        onnx.checker.check_model(model)
+    assert onnx_sort.sort_nodes(model)
+    onnx.checker.check_model(model)
+    onnx.save(model, tmp_path / "m.onnx")
+    x = np.array([[1, -2, 3, -4]], np.float32)
+    np.testing.assert_array_equal(small_onnx.run(tmp_path / "m.onnx", x=x)[0], [[-1, 0, -3, 0]])
+
+
+def test_weights_that_float16_cannot_hold_are_named(tmp_path: Path) -> None:
+    model = small_onnx.cnn()
+    kernel = next(tensor for tensor in model.graph.initializer if tensor.name == "kernel")
+    kernel.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(kernel) * np.float32(1e6), "kernel"))
+    _, _, said = _quantize(model, _recipe(Scheme.FP16), None, tmp_path)
+    (caution,) = said.cautions
+    assert caution.code == "float16-range"
+    assert "the weights kernel have values beyond float16's largest, 65504" in caution.message
+    _, _, kept = _quantize(model, _recipe(Scheme.FP16, keep_float=("Conv",)), None, tmp_path)
+    assert kept.cautions == ()

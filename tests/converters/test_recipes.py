@@ -53,6 +53,7 @@ def test_a_recipe_can_be_given_as_a_path() -> None:
     ("name", "message"),
     [
         ("onnx-int9", "no recipe 'onnx-int9', did you mean 'onnx-int8'?; list them with: edgebench recipes"),
+        ("int8", "no recipe 'int8', did you mean 'tflite-int8' or 'onnx-int8'?; list them with: edgebench recipes"),
         ("zzz", "no recipe 'zzz'; list them with: edgebench recipes"),
         ("gone.yaml", "recipe file 'gone.yaml' does not exist"),
     ],
@@ -71,7 +72,7 @@ def test_a_recipe_named_twice_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("format: onnx\nschema: int8\n", "bad.yaml: unknown key 'schema'; did you mean 'scheme'?"),
+        ("format: onnx\nschema: int8\n", "bad.yaml line 2: unknown key 'schema'; did you mean 'scheme'?"),
         ("format: onnx\nscheme: int8\n", "bad.yaml: recipe 'bad': int8 needs a `calibration` section"),
         ("format: onnx\nscheme: int16x8\ncalibration: {}\n", "onnx has no int16x8; possible: fp32"),
         ("format: onnx\n", "bad.yaml: scheme: is missing"),
@@ -82,13 +83,21 @@ def test_a_recipe_named_twice_is_refused() -> None:
         ("format: onnx\nscheme: int8\ncalibration: {samples: 0}\n", "calibration samples: 0; at least 1 is needed"),
         (
             "format: onnx\nscheme: int8\ncalibration: {samples: many}\n",
-            "calibration.samples: Input should be a valid integer",
+            "bad.yaml line 3: calibration.samples: Input should be a valid integer",
         ),
         ("format: onnx\nscheme: int7\n", "'int8' or 'int16x8' (found 'int7')"),
         ("- a list\n", "expected keys and values"),
         ("format: [\n", "not YAML"),
         ("a: !!python/object/apply:os.system ['touch pwned']\n", "not YAML"),
         ("1: 2\n", "unknown key '1'"),
+        ("format: onnx\nscheme: int8\nformat: tflite\n", "line 3: key 'format' is there twice, first in line 1"),
+        (
+            "format: onnx\nscheme: int8\ncalibration:\n  samples: 3\n  samples: 4\n",
+            "bad.yaml line 5: key 'calibration.samples' is there twice, first in line 4; keep one",
+        ),
+        ("format: onnx\nscheme: int8\ncalibration: {samples: true}\n", "line 3: calibration.samples: yes and no"),
+        ("format: onnx\nscheme: fp32\nkeep_float: [a, no]\n", "line 3: keep_float: yes and no (true, false) are no"),
+        ("format: onnx\nscheme: int8\ncalibration: &c {samples: *c}\n", "calibration.samples"),
     ],
 )
 def test_a_wrong_recipe_file_is_one_line_that_names_the_file(text: str, message: str) -> None:

@@ -41,12 +41,6 @@ def test_nan_and_inf_are_counted_and_named_and_block() -> None:
     assert "calibration-nan" in BLOCKING_CODES
 
 
-def test_nan_in_the_evaluation_data_is_another_finding() -> None:
-    values = images(1)
-    values[0, 0, 0, 0] = np.nan
-    assert "evaluation-nan" in found(samples(images(0)), samples(values))
-
-
 def test_a_set_of_nothing_but_nan_is_told_without_a_crash() -> None:
     assert "calibration-nan" in found(samples(np.full_like(images(0), np.nan)), EVALUATION)
 

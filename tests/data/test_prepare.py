@@ -84,12 +84,47 @@ def test_evaluation_stops_at_a_thousand_unless_asked(tmp_path: Path, make_baseli
     assert prepare(source, make_baseline(X), tmp_path / "run", request).evaluation.n == 1500
 
 
-def test_one_sample_cannot_serve_both_purposes(tmp_path: Path, make_baseline: MakeBaseline) -> None:
+def test_one_sample_evaluates_and_leaves_none_to_calibrate(tmp_path: Path, make_baseline: MakeBaseline) -> None:
     source = npz(tmp_path, x=vectors(1))
-    with pytest.raises(DataError, match="1 sample, which can't serve evaluation and calibration"):
-        prepare(source, make_baseline(X), tmp_path / "run", DataRequest())
-    alone = prepare(source, make_baseline(X), tmp_path / "run", DataRequest(calibration_samples=0))
+    alone = prepare(source, make_baseline(X), tmp_path / "run", DataRequest())
     assert (alone.evaluation.n, alone.calibration) == (1, None)
+    assert "few-calibration-samples" in codes(alone)
+    quiet = prepare(source, make_baseline(X), tmp_path / "run", DataRequest(calibration_samples=0))
+    assert "few-calibration-samples" not in codes(quiet)
+
+
+def test_two_samples_serve_both_purposes(tmp_path: Path, make_baseline: MakeBaseline) -> None:
+    prepared = prepare(npz(tmp_path, x=vectors(2)), make_baseline(X), tmp_path / "run", DataRequest())
+    assert prepared.calibration is not None
+    assert (prepared.evaluation.n, prepared.calibration.n) == (1, 1)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_an_evaluation_input_that_is_not_finite_names_the_file_and_its_first_row(
+    tmp_path: Path, make_baseline: MakeBaseline, bad: float
+) -> None:
+    values = vectors(40)
+    values[[23, 31], 1] = bad
+    (tmp_path / "other").mkdir()
+    request = DataRequest(calibration_source=npz(tmp_path / "other", x=vectors(40)))
+    with pytest.raises(DataError, match=r"d\.npz: 'x' has NaN or Inf in 2 of 40 samples, first in 23; mend"):
+        prepare(npz(tmp_path, x=values), make_baseline(X), tmp_path / "run", request)
+
+
+def test_zero_and_equal_target_vectors_of_an_embedding_are_cautioned(
+    tmp_path: Path, make_baseline: MakeBaseline
+) -> None:
+    request = DataRequest(task=Task.EMBEDDING, calibration_samples=0)
+    targets = np.random.default_rng(3).normal(size=(12, 10)).astype(np.float32)
+    good = prepare(npz(tmp_path, x=vectors(12), **{"target:scores": targets}), make_baseline(X), tmp_path, request)
+    assert not {code for code in codes(good) if code.startswith("embedding")}
+    targets[5] = 0
+    zero = prepare(npz(tmp_path, x=vectors(12), **{"target:scores": targets}), make_baseline(X), tmp_path, request)
+    (caution,) = [caution for caution in zero.cautions if caution.code == "embedding-zero-target"]
+    assert "'target:scores' is all zeros in 1 of 12 evaluation samples (first in sample 5)" in caution.message
+    targets[:] = 1
+    equal = prepare(npz(tmp_path, x=vectors(12), **{"target:scores": targets}), make_baseline(X), tmp_path, request)
+    assert "embedding-constant-target" in codes(equal)
 
 
 def test_a_calibration_source_leaves_the_data_whole_and_is_audited(tmp_path: Path, make_baseline: MakeBaseline) -> None:
@@ -191,11 +226,11 @@ def test_texts_are_refused(tmp_path: Path, make_baseline: MakeBaseline) -> None:
         prepare(npz(tmp_path, x=np.full((9, 3), "a")), make_baseline(X), tmp_path / "run", DataRequest())
 
 
-def test_a_value_too_large_for_the_model_is_audited(tmp_path: Path, make_baseline: MakeBaseline) -> None:
+def test_a_value_too_large_for_the_model_is_refused(tmp_path: Path, make_baseline: MakeBaseline) -> None:
     huge = vectors(400).astype(np.float64)
     huge[:, 0] = 1e300
-    prepared = prepare(npz(tmp_path, x=huge), make_baseline(X), tmp_path / "run", DataRequest())
-    assert {"calibration-nan", "evaluation-nan"} <= codes(prepared)
+    with pytest.raises(DataError, match=r"NaN or Inf in 300 of 300 samples.*too large for float32"):
+        prepare(npz(tmp_path, x=huge), make_baseline(X), tmp_path / "run", DataRequest())
 
 
 # Tasks, labels and targets
@@ -210,7 +245,7 @@ def test_a_value_too_large_for_the_model_is_audited(tmp_path: Path, make_baselin
         ({"labels": np.arange(9.0).reshape(9, 1)}, None, Task.CLASSIFICATION),
         ({"labels": np.zeros((9, 4, 4), np.uint8)}, None, Task.SEGMENTATION),
         ({"target:scores": np.ones((9, 10))}, None, Task.REGRESSION),
-        ({"target:scores": np.ones((9, 10))}, Task.EMBEDDING, Task.EMBEDDING),
+        ({"target:scores": np.eye(9, 10)}, Task.EMBEDDING, Task.EMBEDDING),
         ({"target:boxes": np.ones((9, 2, 4)), "target:classes": np.ones((9, 2), np.int64)}, None, Task.DETECTION),
     ],
 )
@@ -298,7 +333,7 @@ def test_the_declared_preprocessing_goes_before_the_models_own(
 
 def test_an_open_image_size_must_be_declared(tmp_path: Path, make_baseline: MakeBaseline, photos: str) -> None:
     baseline = make_baseline(image_spec(size=None))
-    with pytest.raises(DataError, match="leaves the image size open: declare `preprocess`"):
+    with pytest.raises(DataError, match=r"leaves the image size open: give --preprocess FILE\.yaml"):
         prepare(photos, baseline, tmp_path / "run", DataRequest())
     request = DataRequest(preprocess=Preprocess(height=6, width=5), calibration_samples=0)
     prepared = prepare(photos, baseline, tmp_path / "run", request)

@@ -60,6 +60,26 @@ def test_data_to_learn_nothing_from_is_refused(tmp_path: Path, arrays: dict[str,
         load_training(str(tmp_path / "d.npz"), preprocess=None, layout=None)
 
 
+def test_a_float_target_is_learnt_where_there_are_no_labels(tmp_path: Path) -> None:
+    x = np.arange(40, dtype=np.float64).reshape(20, 2)
+    np.savez(tmp_path / "d.npz", **{"x": x, "target:y": x[:, :1] * 10, "target:count": np.arange(20)})
+    data = load_training(str(tmp_path / "d.npz"), preprocess=None, layout=None, validation_fraction=0.25)
+    assert (data.labels.shape, data.labels.dtype, data.classes) == ((15, 1), np.float32, ())
+    np.testing.assert_array_equal(data.labels[:, 0], data.inputs[""][:, 0] * 10)
+    np.testing.assert_array_equal(data.validation_labels[:, 0], data.validation_inputs[""][:, 0] * 10)
+    assert len(data.validation_labels) == 5
+
+
+def test_a_target_that_can_not_be_learnt_is_told(tmp_path: Path) -> None:
+    x, y = np.ones((4, 2)), np.array([1, np.inf, 2, np.nan])
+    np.savez(tmp_path / "nan.npz", **{"x": x, "target:y": y})
+    np.savez(tmp_path / "two.npz", **{"x": x, "target:y": np.ones(4), "target:z": np.ones(4)})
+    with pytest.raises(DataError, match="'target:y' has NaN or Inf in 2 of 4 samples, first in 1"):
+        load_training(str(tmp_path / "nan.npz"), preprocess=None, layout=None)
+    with pytest.raises(DataError, match="has 'target:y', 'target:z'; training learns one target: leave one"):
+        load_training(str(tmp_path / "two.npz"), preprocess=None, layout=None)
+
+
 def test_a_peek_is_one_sample_with_a_batch_axis(tmp_path: Path, write_image: WriteImage) -> None:
     assert peek("digits", preprocess=None, layout="NCHW")[""].shape == (1, 1, 8, 8)
     write_image(tmp_path / "photos" / "a.png")
@@ -71,8 +91,13 @@ def test_a_peek_is_one_sample_with_a_batch_axis(tmp_path: Path, write_image: Wri
         "x": ((1, 2), "float32"),
         "ids": ((1, 3), "int64"),
     }
-    with pytest.raises(DataError, match="declare `preprocess`"):
-        peek(str(tmp_path / "photos"), preprocess=None, layout="NCHW")
+
+
+def test_a_peek_at_images_without_a_size_is_no_error_as_the_model_may_bring_an_example(
+    tmp_path: Path, write_image: WriteImage
+) -> None:
+    write_image(tmp_path / "photos" / "a.png")
+    assert peek(str(tmp_path / "photos"), preprocess=None, layout="NCHW") is None
 
 
 def test_a_peek_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

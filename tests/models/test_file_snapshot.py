@@ -109,3 +109,66 @@ def test_damaged_onnx_and_tflite_files_are_refused_in_one_line(tmp_path: Path) -
         with pytest.raises(ModelError) as caught:
             snapshot(f"{tmp_path}/{name}", tmp_path / "run")
         assert "\n" not in str(caught.value)
+
+
+def test_external_data_by_a_way_out_of_the_folder_and_back_is_refused(tmp_path: Path) -> None:
+    _write_onnx(tmp_path / "m.onnx", external="w.bin")
+    import onnx
+
+    model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    model.graph.initializer[0].external_data[0].value = "a/../w.bin"
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match=r"outside the model's folder: a/\.\./w\.bin"):
+        snapshot(f"{tmp_path}/m.onnx", tmp_path / "run")
+
+
+def _write_gather(path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2, 3])],
+        [numpy_helper.from_array(_WEIGHT, "table")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+@pytest.mark.parametrize("bad", [77, -5])
+def test_an_id_outside_of_the_vocabulary_names_its_sample(tmp_path: Path, bad: int) -> None:
+    _write_gather(tmp_path / "m.onnx")
+    baseline = snapshot(f"{tmp_path}/m.onnx", tmp_path / "run")
+    ids = np.zeros((70, 2), np.int64)
+    ids[41, 1] = bad
+    predictor = open_predictor(baseline, tmp_path / "run")
+    with pytest.raises(ModelError, match=f"m fails on evaluation sample 41: .*idx={bad}.*an id outside"):
+        predict_all(predictor, baseline, {"ids": ids})
+    with pytest.raises(ModelError, match=r"m fails on evaluation sample row-41\.txt: "):
+        predict_all(predictor, baseline, {"ids": ids}, [f"row-{index}.txt" for index in range(70)])
+
+
+def test_a_batch_that_is_only_said_to_be_open_is_told(tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, 2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+        [numpy_helper.from_array(np.array([1, 4]), "shape")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    baseline = snapshot(f"{tmp_path}/m.onnx", tmp_path / "run")
+    x = np.ones((40, 2, 2), np.float32)
+    with pytest.raises(ModelError, match=r"runs on one sample but not on 32 together.*export it with a batch of 1"):
+        predict_all(open_predictor(baseline, tmp_path / "run"), baseline, {"x": x})
+
+
+def test_a_file_with_quantized_inputs_is_no_model_to_convert(tmp_path: Path) -> None:
+    source = Path(__file__).parent.parent / "files" / "tiny-int8.tflite"
+    with pytest.raises(ModelError, match=r"is quantized already \(input '.*' is int8\).*edgebench measure FILE"):
+        snapshot(str(source), tmp_path / "run")

@@ -245,3 +245,14 @@ def _small_state(nets: Path):
     import torch
 
     return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)).state_dict()
+
+
+def test_dropout_that_eval_does_not_reach_is_refused_with_what_to_write(nets: Path) -> None:
+    with pytest.raises(ModelError, match=r"stays in training mode after eval\(\).*training=self\.training"):
+        snapshot(f"{nets}/torch_nets.py:drops_always", nets / "run")
+
+
+def test_an_output_without_a_batch_axis_is_told_with_what_to_do(nets: Path) -> None:
+    baseline = snapshot(f"{nets}/torch_nets.py:no_batch", nets / "run")
+    with pytest.raises(ModelError, match=r"has shape \(\) for a batch of 1.*let the model give one row a sample"):
+        predict_all(open_predictor(baseline, nets / "run"), baseline, {"input": np.ones((5, 3), np.float32)})

@@ -49,6 +49,25 @@ def mixes_the_batch():
     return MixesTheBatch(), torch.ones(4, 3)
 
 
+class DropsAlways(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x, 0.5)
+
+
+def drops_always():
+    return DropsAlways(), torch.ones(1, 3)
+
+
+def no_batch():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(3, 2), Total()), torch.ones(1, 3)
+
+
+class Total(torch.nn.Module):
+    def forward(self, x):
+        return x.sum()
+
+
 def small():
     torch.manual_seed(1)
     return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)), torch.zeros(1, 4)

@@ -21,6 +21,9 @@ class Digits:
     def recognises(self, source: str) -> bool:
         return source == "digits"
 
+    def file(self, source: str) -> None:
+        return None
+
     def open(self, source: str, wanted: Wanted) -> Pools:
         shape = _sample_shape(wanted)
         pools = []

@@ -33,6 +33,9 @@ class Function:
     def recognises(self, source: str) -> bool:
         return _SYNTAX.fullmatch(source) is not None
 
+    def file(self, source: str) -> Path:
+        return Path(source.rpartition(":")[0])
+
     def open(self, source: str, wanted: Wanted) -> Pools:
         asked = EVALUATION_CAP if wanted.evaluation_samples is None else wanted.evaluation_samples
         limit = wanted.calibration_samples + asked

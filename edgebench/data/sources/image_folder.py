@@ -23,6 +23,9 @@ class ImageFolder:
     def recognises(self, source: str) -> bool:
         return source != "" and Path(source).is_dir()
 
+    def file(self, source: str) -> Path:
+        return Path(source)
+
     def open(self, source: str, wanted: Wanted) -> Pools:
         root = Path(source)
         entries = _visible(root, root)

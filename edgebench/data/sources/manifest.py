@@ -29,6 +29,9 @@ class Manifest:
     def recognises(self, source: str) -> bool:
         return source.lower().endswith(".csv")
 
+    def file(self, source: str) -> Path:
+        return Path(source)
+
     def open(self, source: str, wanted: Wanted) -> Pools:
         manifest = Path(source)
         rows = _rows(manifest)

@@ -26,6 +26,9 @@ class Npz:
     def recognises(self, source: str) -> bool:
         return source.lower().endswith(".npz")
 
+    def file(self, source: str) -> Path:
+        return Path(source)
+
     def open(self, source: str, wanted: Wanted) -> Pools:
         path = Path(source)
         if not path.is_file():

@@ -78,5 +78,8 @@ class Form(Protocol):
     def recognises(self, source: str) -> bool:
         """Whether the text is of this form, whether or not it can be opened."""
 
+    def file(self, source: str) -> Path | None:
+        """The file or folder that a recognised text names; None where it names none."""
+
     def open(self, source: str, wanted: Wanted) -> Pools:
         """The data set; raises DataError that names the file and what is wrong with it."""

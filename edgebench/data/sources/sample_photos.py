@@ -29,6 +29,9 @@ class SamplePhotos:
     def recognises(self, source: str) -> bool:
         return source == "sample-photos"
 
+    def file(self, source: str) -> None:
+        return None
+
     def open(self, source: str, wanted: Wanted) -> Pools:
         photos = _photos()
         return Pools(
