@@ -325,7 +325,7 @@ class DeviceSpec:
     """A device of the inventory; data in `devices/*.yaml`. A driver of `edgebench.devices` makes it do things.
 
     `address` is the driver's own; `python` a Python on the device that has the runtimes, `folder` where the work folder
-    is made there. None is the driver's usual way.
+    is made there, `runner` what runs models: the Python runner or the native kit. None is the usual way.
     """
 
     name: str
@@ -334,6 +334,7 @@ class DeviceSpec:
     description: str = ""
     python: str | None = None
     folder: str | None = None
+    runner: Literal["python", "kit"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -438,10 +439,14 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Every round of a cell, raw. Nothing computed is stored: see `edgebench.stats` and `edgebench.measure.trust`."""
+    """Every round of a cell, raw. Nothing computed is stored: see `edgebench.stats` and `edgebench.measure.trust`.
+
+    `runner` is what ran the model: python, or the native kit.
+    """
 
     rounds: tuple[Round, ...]
     origin: Origin
+    runner: str = "python"
     cautions: tuple[Caution, ...] = ()
 
 

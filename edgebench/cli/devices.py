@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 devices_app = typer.Typer(no_args_is_help=True, help="List, check and add devices; the virtual phone.")
 virtual_app = typer.Typer(no_args_is_help=True, help="A phone of software, for trying things out and for tests.")
+kit_app = typer.Typer(no_args_is_help=True, help="The native runner for devices without Python.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A device of the inventory; see: edgebench devices list.")]
 
@@ -28,6 +29,8 @@ def add_to(app: typer.Typer) -> None:
     devices_app.command("add", epilog="Example:  edgebench devices add my-phone 192.168.1.7:5555")(add)
     virtual_app.command("start", epilog="Example:  edgebench devices virtual start --port 5600")(start_virtual)
     devices_app.add_typer(virtual_app, name="virtual")
+    kit_app.command("build", epilog="Example:  edgebench devices kit build")(build_kit)
+    devices_app.add_typer(kit_app, name="kit")
     app.add_typer(devices_app, name="devices")
 
 
@@ -154,3 +157,22 @@ def start_virtual(
     )
     phone.let_in(adb_keys.public_key())
     serve.serve(phone, lambda address: print(address, flush=True))
+
+
+def build_kit(as_json: options.Json = False) -> None:
+    """Build the native runner for aarch64 and fetch its libraries, once; measuring does it by itself where it is needed."""
+    from edgebench.codec import to_plain
+    from edgebench.devices.kit import build, manifest
+
+    print("Building the kit; the first time fetches about 35 MB ...", file=sys.stderr)
+    folder = build.kit_folder()
+    made = manifest.read(folder)
+    if as_json:
+        results.print_text(json.dumps({"folder": str(folder)} | to_plain(made), indent=2))
+        return
+    runtimes = ", ".join(f"{name} {version}" for name, version in made.runtimes.items())
+    results.print_text(f"{folder}: {made.target}, {runtimes}, {made.size_bytes / 1e6:.1f} MB")
+    found = table("file", "bytes", "from", "licence")
+    for file in made.files:
+        row(found, file.path, f"{file.size_bytes:,}", file.source, file.license)
+    print_table(found)

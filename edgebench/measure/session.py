@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from edgebench.arrays import Array
+from edgebench.devices import runners
 from edgebench.devices.protocol import CommandResult, Device
+from edgebench.devices.runners import Runner
 from edgebench.errors import ChildDiedError, EdgebenchError, InputError, StageError
 from edgebench.measure.feed_files import FeedFile
-from edgebench.runner import RUNNER
 from edgebench.types import Artifact, Caution, Plan, Round, Target
 
 _NS = 1_000_000_000
@@ -27,7 +28,7 @@ _LOGGED_CHARACTERS = 4000  # of what a process printed; its last words tell why 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """An artifact on a device. `model` and `runner` are remote paths, `cpus` what the process is pinned to.
+    """An artifact on a device. `model` is a remote path, `cpus` what the process is pinned to.
 
     `log` gets one line of JSON for each process that ran; `cautions` belong to every measurement made here.
     """
@@ -35,9 +36,8 @@ class Deployment:
     device: Device
     artifact: Artifact
     target: Target
-    runner: str
+    runner: Runner
     model: str
-    command: tuple[str, ...]
     cpus: tuple[int, ...]
     log: Path
     cautions: tuple[Caution, ...] = ()
@@ -48,12 +48,12 @@ def deploy(device: Device, artifact: Artifact, run_folder: Path, target: Target)
 
     Raises:
         InputError: a file is gone from the run folder, or threads is below 1.
-        MissingError: the device lacks the runtime.
+        MissingError: the device has no runner for the runtime.
         StageError: a file did not arrive whole.
     """
     if target.threads < 1:
         raise InputError(f"threads {target.threads}: at least 1 is needed")
-    command = tuple(device.runtime_command(target.runtime))
+    runner = runners.choose(device, target.runtime)
     folder = PurePosixPath(f"model-{artifact.sha256[:16]}")
     home = PurePosixPath(artifact.files[0]).parent  # external data lies where the model file says, relative to it
     for file in artifact.files:
@@ -61,15 +61,15 @@ def deploy(device: Device, artifact: Artifact, run_folder: Path, target: Target)
         if not local.is_file():
             raise InputError(f"{local} is gone; the run folder has changed since it was written: convert again")
         device.push(local, str(folder / PurePosixPath(file).relative_to(home)))
-    device.push(RUNNER, "runner.py")
+    for remote, local in runner.files.items():
+        device.push(local, remote)
     available = device.cpus()
     return Deployment(
         device=device,
         artifact=artifact,
         target=target,
-        runner="runner.py",
+        runner=runner,
         model=str(folder / PurePosixPath(artifact.files[0]).name),
-        command=command,
         cpus=available[: target.threads],
         log=run_folder / "logs" / "runners.jsonl",
         cautions=_thread_cautions(target, len(available)),
@@ -181,7 +181,7 @@ def _run(
 
 def _process(deployment: Deployment, mode: str, remote: str, local: Path, timeout_s: float) -> dict[str, Any]:
     """Start the runner, wait for its result, and log what became of it."""
-    argv = [*deployment.command, deployment.runner, f"{remote}/job.json", f"{remote}/result.json"]
+    argv = [*deployment.runner.command, f"{remote}/job.json", f"{remote}/result.json"]
     facts: dict[str, Any] = {"mode": mode, "what": _where(deployment), "threads": deployment.target.threads}
     started = time.monotonic()
     try:

@@ -116,6 +116,7 @@ class MeasureStage:
                 measurement = Measurement(
                     rounds=self._run.store.rounds(item.cell.id),
                     origin=device.origin,
+                    runner=each.deployment.runner.kind,
                     cautions=each.deployment.cautions,
                 )
             self._run.store.add(item.cell.done(item.artifact, measurement, each.evaluation, environment))
