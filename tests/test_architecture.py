@@ -41,8 +41,8 @@ ALLOWED = {
     "models": LEVEL | {"data"},
     "data": LEVEL,
     "converters": LEVEL | {"data"},
-    "devices": LEVEL,
-    "measure": LEVEL | {"stats", "devices", "runner"},
+    "devices": LEVEL | {"runner"},
+    "measure": LEVEL | {"stats", "devices"},
     "reports": LEVEL | {"stats", "store", "matrix", "measure"},
     "pipeline": LEVEL | {"store", "matrix", "models", "data", "converters", "devices", "measure"},
 }

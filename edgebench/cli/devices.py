@@ -160,7 +160,7 @@ def start_virtual(
 
 
 def build_kit(as_json: options.Json = False) -> None:
-    """Build the native runner for aarch64 and fetch its libraries, once; measuring does it by itself where it is needed."""
+    """Build the native runner for aarch64 and fetch its libraries, once. Measuring does it by itself where needed."""
     from edgebench.codec import to_plain
     from edgebench.devices.kit import build, manifest
 

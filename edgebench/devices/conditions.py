@@ -10,6 +10,7 @@ from edgebench.types import Conditions
 
 # hwmon chips that sit in the processor; others (disks, network cards) say nothing about its throttling.
 _CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal", "scpi_sensors")
+_MOST_CPUS = 8192  # what a Linux kernel can be built for
 _PLAUSIBLE_C = (1.0, 150.0)  # firmware reports 0, -274 or 255 for a sensor that is absent
 
 
@@ -40,12 +41,24 @@ def max_clocks(root: Path, cpus: tuple[int, ...]) -> dict[int, int]:
 def core_mates(root: Path, cpu: int) -> tuple[int, ...]:
     """The CPUs that share a physical core with `cpu`, itself included, ascending."""
     text = _text(root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-    mates: set[int] = {cpu}
-    for part in (text or "").split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit() and (not last or last.isdigit()):
-            mates.update(range(int(first), int(last or first) + 1))
-    return tuple(sorted(mates))
+    return tuple(sorted({cpu, *cpu_list(text or "")}))
+
+
+def cpu_list(text: str) -> tuple[int, ...]:
+    """The CPUs of a kernel's list such as "0-3,7", ascending; what is no list is empty."""
+    cpus: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if first.isdecimal() and (not last or last.isdecimal()) and int(last or first) < _MOST_CPUS:
+            cpus.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted(cpus))
+
+
+def fastest_first(root: Path, cpus: tuple[int, ...]) -> tuple[int, ...]:
+    """These CPUs, one of every core before any core's second thread, and fastest first."""
+    clocks = max_clocks(root, cpus)
+    place_in_core = {cpu: core_mates(root, cpu).index(cpu) for cpu in cpus}
+    return tuple(sorted(cpus, key=lambda cpu: (place_in_core[cpu], -clocks[cpu], cpu)))
 
 
 def _temperature_c(root: Path) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
 import os
 import platform
 import shutil
@@ -18,10 +17,11 @@ from pathlib import Path
 from edgebench.devices import conditions, local_runtimes
 from edgebench.devices.protocol import CommandResult
 from edgebench.errors import ChildTimeoutError, ConfigError, InputError, MissingError, StageError
+from edgebench.hashing import file_sha256
 from edgebench.types import Conditions, DeviceSpec, Origin
 
 # What the speed of int8, fp16 and bf16 kernels hangs on.
-_TELLING_FLAGS = (
+TELLING_FLAGS = (
     *("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16"),
     *("asimddp", "i8mm", "asimdhp", "bf16", "sve", "sve2", "sme"),
 )
@@ -45,7 +45,7 @@ class Host:
             "cpu": cpuinfo.get("model name") or cpuinfo.get("Model") or platform.processor() or platform.machine(),
             "cpus_allowed": str(len(os.sched_getaffinity(0))),
             "cpus": str(os.cpu_count()),
-            "cpu_flags": " ".join(flag for flag in _TELLING_FLAGS if flag in flags),
+            "cpu_flags": " ".join(flag for flag in TELLING_FLAGS if flag in flags),
             "memory_bytes": str(memory_bytes),
             "abi": platform.machine(),
             "os": _os_name(),
@@ -60,11 +60,7 @@ class Host:
 
     def cpus(self) -> tuple[int, ...]:
         """The allowed CPUs, one of every core before any core's second thread, and fastest first."""
-        root = Path("/")
-        allowed = tuple(sorted(os.sched_getaffinity(0)))
-        clocks = conditions.max_clocks(root, allowed)
-        place_in_core = {cpu: conditions.core_mates(root, cpu).index(cpu) for cpu in allowed}
-        return tuple(sorted(allowed, key=lambda cpu: (place_in_core[cpu], -clocks[cpu], cpu)))
+        return conditions.fastest_first(Path("/"), tuple(sorted(os.sched_getaffinity(0))))
 
     def push(self, local: Path, remote: str) -> None:
         """A hard link where the file system allows one, which is the same file; else a copy, proven by its hash."""
@@ -134,13 +130,8 @@ class Host:
             shutil.copyfile(source, target)
         except OSError as error:
             raise StageError(f"{source} could not be copied to {target}: {error.strerror}") from error
-        if _sha256(source) != _sha256(target):
+        if file_sha256(source) != file_sha256(target):
             raise StageError(f"{target} is not what {source} is after copying; check the disk and its free space")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:

@@ -7,17 +7,25 @@ import difflib
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Literal
 
 from edgebench import catalogue_files
+from edgebench.devices import adb_address, ssh_address
+from edgebench.devices.adb import Adb
 from edgebench.devices.host import Host
 from edgebench.devices.protocol import Device
+from edgebench.devices.ssh import Ssh
+from edgebench.devices.virtual_device import VirtualDevice
 from edgebench.errors import ConfigError, InputError, MissingError
 from edgebench.types import DeviceSpec
 from edgebench.yaml_files import load
 
 Driver = Callable[[DeviceSpec], Device]
 
-_DRIVERS: dict[str, Driver] = {"host": Host}
+_DRIVERS: dict[str, Driver] = {"host": Host, "adb": Adb, "ssh": Ssh, "virtual": VirtualDevice}
+# What a file's address must satisfy, so that a wrong one is told before anything is opened.
+_ADDRESS_CHECKS: dict[str, Callable[[str | None, str], object]] = {"adb": adb_address.parse, "ssh": ssh_address.parse}
+_ON_THIS_MACHINE = ("host", "edgetpu")
 _ENTRY_POINTS = "edgebench.drivers"  # NAME = "package.module:function"; the function makes a Device from a DeviceSpec
 
 
@@ -28,6 +36,20 @@ class _DeviceFile:
     driver: str
     address: str | None = None
     description: str = ""
+    python: str | None = None
+    folder: str | None = None
+    runner: Literal["python", "kit"] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("address", "python", "folder"):
+            value = getattr(self, name)
+            if value is not None and not (value.isprintable() and value == value.strip() and value):
+                raise ValueError(f"{name}: {value!r} is empty, or holds characters that no {name} has")
+        if self.folder is not None and not self.folder.startswith("/"):
+            raise ValueError(f"folder: '{self.folder}' must be an absolute path on the device")
+        for name in ("python", "folder", "runner"):
+            if self.driver == "host" and getattr(self, name):
+                raise ValueError(f"driver host takes no `{name}`; drop it")
 
 
 def list_devices() -> list[DeviceSpec]:
@@ -57,6 +79,11 @@ def check(name: str) -> None:
     _read(_find(name))
 
 
+def is_this_machine(name: str) -> bool:
+    """Whether what runs on the device takes the CPUs of this machine; raises as `check` does."""
+    return _read(_find(name)).driver in _ON_THIS_MACHINE
+
+
 def _find(name: str) -> Path:
     files = _files()
     if name not in files:
@@ -75,7 +102,12 @@ def _files() -> dict[str, Path]:
 
 def _read(path: Path) -> DeviceSpec:
     said = load(path, _DeviceFile)
-    return DeviceSpec(name=path.stem, driver=said.driver, address=said.address, description=said.description)
+    if said.driver in _ADDRESS_CHECKS:
+        try:
+            _ADDRESS_CHECKS[said.driver](said.address, path.stem)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+    return DeviceSpec(name=path.stem, **dataclasses.asdict(said))
 
 
 def _driver(spec: DeviceSpec, path: Path) -> Driver:

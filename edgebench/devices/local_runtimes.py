@@ -9,8 +9,9 @@ from functools import cache
 
 from edgebench.errors import InputError, MissingError
 
-# Each does what breaks first. tflite-runtime imports beside numpy 2, and dies when it gives or takes an array.
-_PROBES = {
+# Programs that end with status 0 where the runtime works; each does what breaks first. tflite-runtime imports beside
+# numpy 2, and dies when it gives or takes an array: it reads `smallest_model` from stdin.
+PROBES = {
     "litert": "from ai_edge_litert.interpreter import Interpreter",
     "onnxruntime": "import onnxruntime; onnxruntime.InferenceSession",
     "tflite-runtime": (
@@ -28,10 +29,7 @@ def python_with(runtime: str) -> str:
         InputError: there is no such runtime.
         MissingError: none works here; says what to install.
     """
-    if runtime not in _PROBES:
-        near = difflib.get_close_matches(runtime, _PROBES, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"possible: {', '.join(_PROBES)}"
-        raise InputError(f"there is no runtime '{runtime}'; {hint}")
+    check_known(runtime)
     if _works(sys.executable, runtime):
         return sys.executable
     if runtime != "tflite-runtime":
@@ -44,17 +42,25 @@ def python_with(runtime: str) -> str:
     return python
 
 
+def check_known(runtime: str) -> None:
+    """Raise InputError for a runtime that does not exist; it suggests the nearest."""
+    if runtime not in PROBES:
+        near = difflib.get_close_matches(runtime, PROBES, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"possible: {', '.join(PROBES)}"
+        raise InputError(f"there is no runtime '{runtime}'; {hint}")
+
+
 @cache
 def _works(python: str, runtime: str) -> bool:
-    model = _smallest_model() if runtime == "tflite-runtime" else b""
+    model = smallest_model() if runtime == "tflite-runtime" else b""
     try:
-        probe = subprocess.run([python, "-c", _PROBES[runtime]], input=model, capture_output=True, timeout=60)
+        probe = subprocess.run([python, "-c", PROBES[runtime]], input=model, capture_output=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return probe.returncode == 0
 
 
-def _smallest_model() -> bytes:
+def smallest_model() -> bytes:
     """A .tflite file with one float tensor, which is its input and its output, and no operator."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema

@@ -1,4 +1,4 @@
-"""A virtual phone of our own as a device: started when it is opened, driven by the adb driver, ended when it is closed."""
+"""A virtual phone as a device: started when it is opened, driven by the adb driver, ended when it is closed."""
 
 from __future__ import annotations
 

@@ -6,13 +6,12 @@ import random
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgebench.devices import inventory
 from edgebench.devices.lease import lease
-from edgebench.errors import EdgebenchError
+from edgebench.errors import EdgebenchError, StageError
 from edgebench.measure import accuracy, feed, session
 from edgebench.pipeline.answers import PROOF_RUNTIME, Answers
 from edgebench.pipeline.build import costing_one_cell
@@ -91,13 +90,16 @@ class MeasureStage:
             except EdgebenchError as error:
                 self._all_ended(ready, error)
                 return
-            with closing(device):
-                try:
-                    environment = fingerprint(device)
-                except EdgebenchError as error:
-                    self._all_ended(ready, error)
-                    return
+            try:
+                environment = fingerprint(device)
                 self._measure_here(device, ready, environment)
+            except StageError as error:  # it was reached, and does not say what it is
+                self._all_ended(ready, error)
+            finally:
+                try:
+                    device.close()
+                except EdgebenchError as error:  # something of ours stays on it, which costs no cell
+                    self._reporter.notice(f"{error}")
 
     def _all_ended(self, ready: Sequence[Ready], error: EdgebenchError) -> None:
         """The device can't be reached: its cells end, those of others go on."""

@@ -162,7 +162,7 @@ def test_the_core_runtimes_run_in_this_python(host):
 def test_the_probe_model_of_tflite_runtime_is_one_that_runs():
     from ai_edge_litert.interpreter import Interpreter
 
-    interpreter = Interpreter(model_content=local_runtimes._smallest_model())
+    interpreter = Interpreter(model_content=local_runtimes.smallest_model())
     interpreter.allocate_tensors()
     assert interpreter.get_input_details()[0]["shape"].tolist() == [1]
     assert not local_runtimes._works(sys.executable + "-that-is-absent", "litert")
