@@ -9,7 +9,7 @@ from edgebench.devices import adb_keys
 from edgebench.devices.adb import Adb
 from edgebench.devices.virtual import VirtualPhone
 from edgebench.devices.virtual.profile import load_profile
-from edgebench.types import DeviceSpec
+from edgebench.types import DeviceSpec, Origin
 
 _DEFAULT_PROFILE = "pixel-like"
 
@@ -17,8 +17,8 @@ _DEFAULT_PROFILE = "pixel-like"
 class VirtualDevice(Adb):
     """The phone of the profile that `address` names, or of the usual one, reached through a real ADB connection.
 
-    Its programs run on this machine, by default with this Python, so its outputs are true and its latencies are not
-    those of any phone.
+    Its programs run on this machine: with this Python, or the kit's ARM programs under qemu. Either way its outputs are
+    true, and its latencies are those of no phone.
     """
 
     def __init__(self, spec: DeviceSpec) -> None:
@@ -30,6 +30,7 @@ class VirtualDevice(Adb):
         except BaseException:
             self._phone.stop()
             raise
+        self.origin = Origin.EMULATED if spec.runner == "kit" else Origin.SIMULATED
 
     def close(self) -> None:
         try:

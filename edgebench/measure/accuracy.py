@@ -24,6 +24,7 @@ def evaluate(
     baseline_outputs: Outputs | None,
     float_outputs: Outputs | None,
     host_outputs: Outputs | None,
+    is_fp32: bool,
     labels: Array | None,
     targets: dict[str, Array],
     classes: int | None = None,
@@ -33,9 +34,9 @@ def evaluate(
     `outputs`, `baseline_outputs`, `float_outputs` (the float file of the same format) and `host_outputs` (the same file
     on the host) are the baseline's outputs by name, float32, samples on axis 0; `raw_outputs` are the file's own
     tensors by file name. `float_outputs` is None for the float file itself: all of its error is then conversion.
-    `host_outputs` is None where the device is the host. `baseline_outputs` is None for a file that came without a
-    baseline: then only metrics against the truth are known. `classes` helps to find the output of class scores among
-    several.
+    `host_outputs` is None where the device is the host; `is_fp32` tells how near to them the device's must be.
+    `baseline_outputs` is None for a file that came without a baseline: then only metrics against the truth and the
+    device's own error are known. `classes` helps to find the output of class scores among several.
 
     Without a task, labels or one output of shape (n, classes) mean classification, and a caution says that this was
     assumed.
@@ -62,9 +63,13 @@ def evaluate(
     if measure is not None:
         cautions += measure.cautions
     cautions += output_cautions.inspect(raw_outputs, artifact_outputs, n)
+    if host_outputs is not None:
+        cautions += output_cautions.against_host(outputs, host_outputs, artifact_outputs, is_fp32)
     metrics = measure.metrics(outputs) if measure else {}
+    device = None if host_outputs is None else _diverge(measure, host_outputs, outputs)
     if baseline_outputs is None:
-        return Evaluation(task=task, n=n, metrics=metrics, cautions=tuple(cautions))
+        return Evaluation(task=task, n=n, metrics=metrics, split=Split(device=device), cautions=tuple(cautions))
+    on_host = outputs if host_outputs is None else host_outputs
     divergence = _diverge(measure, baseline_outputs, outputs)
     drop = measure.drop(outputs) if measure else None
     return Evaluation(
@@ -73,7 +78,7 @@ def evaluate(
         metrics=metrics,
         baseline_metrics=measure.metrics(baseline_outputs) if measure else {},
         divergence=divergence,
-        split=_split(measure, divergence, outputs, baseline_outputs, float_outputs, host_outputs),
+        split=_split(measure, on_host, baseline_outputs, float_outputs, device),
         drop_pp=drop.pp if drop else None,
         drop_p_value=drop.p_value if drop else None,
         cautions=tuple(cautions),
@@ -111,18 +116,14 @@ def _diverge(measure: TaskMeasure | None, reference: Outputs, outputs: Outputs) 
 
 def _split(
     measure: TaskMeasure | None,
-    divergence: Divergence,
-    outputs: Outputs,
+    on_host: Outputs,
     baseline_outputs: Outputs,
     float_outputs: Outputs | None,
-    host_outputs: Outputs | None,
+    device: Divergence | None,
 ) -> Split:
     """Baseline -> float file -> this file on the host -> this file on the device; each step against the one before."""
-    on_host = outputs if host_outputs is None else host_outputs
-    device = None if host_outputs is None else _diverge(measure, host_outputs, outputs)
     if float_outputs is None:
-        conversion = divergence if host_outputs is None else _diverge(measure, baseline_outputs, host_outputs)
-        return Split(conversion=conversion, device=device)
+        return Split(conversion=_diverge(measure, baseline_outputs, on_host), device=device)
     return Split(
         conversion=_diverge(measure, baseline_outputs, float_outputs),
         quantization=_diverge(measure, float_outputs, on_host),

@@ -20,7 +20,7 @@ from edgebench.pipeline.environment import fingerprint
 from edgebench.pipeline.evaluation_set import EvaluationSet
 from edgebench.pipeline.progress import Reporter
 from edgebench.pipeline.run_folder import RunFolder
-from edgebench.types import Artifact, Evaluation, Measurement, Plan, Round
+from edgebench.types import Artifact, Evaluation, Measurement, Plan, Precision, Round
 
 if TYPE_CHECKING:
     from edgebench.devices.protocol import Device
@@ -185,6 +185,7 @@ class MeasureStage:
             baseline_outputs=known.baseline_outputs,
             float_outputs=float_outputs,
             host_outputs=host_outputs,
+            is_fp32=artifact.census.precision is Precision.FP32,
             labels=known.samples.labels,
             targets=known.samples.targets,
             classes=known.classes,

@@ -25,6 +25,7 @@ def _evaluate(outputs, baseline, *, binding=None, raw=None, **named):
         "baseline_outputs": {"y": baseline},
         "float_outputs": None,
         "host_outputs": None,
+        "is_fp32": False,
         "labels": None,
         "targets": {},
     }
@@ -72,6 +73,34 @@ def test_a_device_that_spoils_a_float_file_is_not_taken_for_conversion(logits):
     evaluation = _evaluate(logits * np.float32(1.1), logits, host_outputs={"y": logits})
     assert evaluation.split.conversion.outputs["y"].sqnr_db == math.inf
     assert evaluation.split.device.outputs["y"].sqnr_db == pytest.approx(20, abs=0.1)
+
+
+@pytest.mark.parametrize(("is_fp32", "differs_from"), [(True, 0.0011), (False, 0.021)])
+def test_a_device_whose_outputs_are_not_the_hosts_is_named_unless_rounding_explains_it(logits, is_fp32, differs_from):
+    def codes(relative):
+        on_device = logits.copy()
+        on_device[7, 3] += relative * np.abs(logits).max()
+        evaluation = _evaluate(on_device, logits, host_outputs={"y": logits}, is_fp32=is_fp32, baseline_outputs=None)
+        assert evaluation.split.device.outputs["y"].sqnr_db < math.inf
+        return _codes(evaluation)
+
+    assert "device-differs" in codes(differs_from)
+    assert "device-differs" not in codes(differs_from / 1.2)
+
+
+def test_an_int8_output_may_be_two_codes_from_the_hosts(logits):
+    binding = _binding(10, "int8", Quantization(scales=(0.1,), zero_points=(0,)))
+    raw = np.clip(np.round(logits / 0.1), -128, 127).astype(np.int8)
+    host = raw.astype(np.float32) * np.float32(0.1)
+
+    def message(codes):
+        on_device = host.copy()
+        on_device[:3] += np.float32(0.1 * codes)
+        found = _evaluate(on_device, logits, binding=binding, raw=raw, host_outputs={"y": host}).cautions
+        return [caution.message for caution in found if caution.code == "device-differs"]
+
+    assert message(1.9) == []
+    assert "in 3 of 200 samples" in message(3)[0]
 
 
 def test_labels_give_metrics_of_both_and_a_paired_drop(logits):

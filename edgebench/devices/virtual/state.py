@@ -17,6 +17,7 @@ from edgebench.devices.virtual.profile import NORMAL_TEMPERATURE_C, Profile, The
 
 _SHIMS = Path(__file__).parent / "shims"
 _COOL = ThermalStep(status=0, temperature_c=NORMAL_TEMPERATURE_C)
+_HIDING = "hiding"  # in the folder of the state
 _MARK = "EDGEBENCH_VIRTUAL_PHONE"  # in every process that this phone started, whatever session it moved to
 
 
@@ -38,6 +39,7 @@ class PhoneState:
         # Beside the root, not in it: a phone has no such folder.
         self._folder = Path(tempfile.mkdtemp(prefix="edgebench-phone-"))
         self._install_shims()
+        self._hide_caches()
         system_files.write_settings(self._folder, profile, "emulated" if self._qemu else "simulated")
         self.inject(faults)
 
@@ -109,7 +111,7 @@ class PhoneState:
             "QEMU_CPU": "neoverse-n1",  # under `max`, int8 kernels of LiteRT were wrong without a word
             "PHONE_HOST_PATH": host_path,
             "PHONE_STATE": str(self._folder),
-            "PHONE_QEMU": self._qemu or "",
+            "PHONE_QEMU": f"{self._qemu} -L {self._folder / _HIDING}" if self._qemu else "",
             name: value,
         }
 
@@ -126,6 +128,15 @@ class PhoneState:
         if rise is not None and now - self._fault_began >= rise.at_s:
             current = rise if self._commands - self._fault_commands >= rise.at_commands else current
         return current
+
+    def _hide_caches(self) -> None:
+        """Empty files for qemu to show instead of this machine's caches, which crash onnxruntime: an ARM kernel
+        describes its caches in another way."""
+        for path in Path("/sys/devices/system/cpu").glob("cpu*/cache/*/*"):
+            if path.is_file():
+                hidden = self._folder / _HIDING / path.relative_to("/")
+                hidden.parent.mkdir(parents=True, exist_ok=True)
+                hidden.touch()
 
     def _install_shims(self) -> None:
         for shim in _SHIMS.iterdir():
