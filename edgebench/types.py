@@ -351,7 +351,9 @@ class Target:
 class Plan:
     """How long to measure: a round is a fresh process that runs until both minimums are met or a maximum is reached.
 
-    `timeout_s` ends a round's process that hangs, `stage_timeout_s` one that converts or evaluates.
+    `timeout_s` ends a round's process that hangs, `stage_timeout_s` one that converts or evaluates. With `cooldown`
+    until-cool a round waits until the device is at most `cool_c` warm and tells no thermal trouble, but no longer than
+    `cooldown_max_seconds`.
     """
 
     rounds: int = 5
@@ -363,10 +365,14 @@ class Plan:
     warmup_max_seconds: float = 2.0
     timeout_s: float = 300.0
     stage_timeout_s: float = 3600.0
+    cooldown: Literal["none", "until-cool"] = "none"
+    cool_c: float = 45.0
+    cooldown_max_seconds: float = 300.0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("min_seconds", "max_seconds", "warmup_max_seconds", "timeout_s", "stage_timeout_s"):
+        times = ("min_seconds", "max_seconds", "warmup_max_seconds", "timeout_s", "stage_timeout_s")
+        for name in (*times, "cool_c", "cooldown_max_seconds"):
             if not math.isfinite(getattr(self, name)):
                 raise ValueError(f"plan {name}: {getattr(self, name)}; it must be a finite number")
         if self.rounds < 1:
@@ -384,6 +390,8 @@ class Plan:
             )
         if self.timeout_s <= self.max_seconds + self.warmup_max_seconds:
             raise ValueError(f"plan timeout_s {self.timeout_s}: must exceed max_seconds plus warmup_max_seconds")
+        if self.cooldown_max_seconds < 0:
+            raise ValueError(f"plan cooldown_max_seconds {self.cooldown_max_seconds}: must be 0 or more")
         if self.stage_timeout_s <= 0:
             raise ValueError(f"plan stage_timeout_s {self.stage_timeout_s}: must be above 0")
 

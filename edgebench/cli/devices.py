@@ -109,9 +109,9 @@ def add(
     as_json: options.Json = False,
 ) -> None:
     """Connect to a device and write devices/NAME.yaml from what it says."""
-    from edgebench.devices import inventory
+    from edgebench.devices.add import add as add_device
 
-    path, description = inventory.add(name, address)
+    path, description = add_device(name, address, Path("devices"))
     if as_json:
         results.print_text(json.dumps({"device": name, "file": str(path), "description": description}))
     else:

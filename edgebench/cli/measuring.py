@@ -85,6 +85,7 @@ def measure(
     min_runs: options.MinRuns = options.DEFAULT_MIN_RUNS,
     min_seconds: options.MinSeconds = options.DEFAULT_MIN_SECONDS,
     max_seconds: options.MaxSeconds = options.DEFAULT_MAX_SECONDS,
+    until_cool: options.UntilCool = False,
     seed: options.Seed = 0,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
     out: options.Out = None,
@@ -96,7 +97,7 @@ def measure(
     from edgebench.pipeline import measure_files
 
     source = _data(data, None, options.DEFAULT_CALIBRATION_SAMPLES, evaluation_samples, task, preprocess, seed)
-    plan = _plan(timeout, rounds, min_runs, min_seconds, max_seconds, seed)
+    plan = _plan(timeout, rounds, min_runs, min_seconds, max_seconds, until_cool, seed)
     axes = _axes(device, runtime, threads, batch, plan)
     folder = out or _default_out(files[0].stem)
     with reporter(quiet=quiet, verbose=verbose) as progress:
@@ -123,6 +124,7 @@ def convert_and_measure(
     min_runs: options.MinRuns = options.DEFAULT_MIN_RUNS,
     min_seconds: options.MinSeconds = options.DEFAULT_MIN_SECONDS,
     max_seconds: options.MaxSeconds = options.DEFAULT_MAX_SECONDS,
+    until_cool: options.UntilCool = False,
     seed: options.Seed = 0,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT_S,
     out: options.Out = None,
@@ -137,7 +139,13 @@ def convert_and_measure(
         trust,
         _data(data, calibration, calibration_samples, evaluation_samples, task, preprocess, seed),
         recipe,
-        _axes(device, runtime, threads, batch, _plan(timeout, rounds, min_runs, min_seconds, max_seconds, seed)),
+        _axes(
+            device,
+            runtime,
+            threads,
+            batch,
+            _plan(timeout, rounds, min_runs, min_seconds, max_seconds, until_cool, seed),
+        ),
     )
     _fill(matrix, out, quiet=quiet, verbose=verbose, as_json=as_json)
 
@@ -261,6 +269,7 @@ def _plan(
     min_runs: int = options.DEFAULT_MIN_RUNS,
     min_seconds: float = options.DEFAULT_MIN_SECONDS,
     max_seconds: float = options.DEFAULT_MAX_SECONDS,
+    until_cool: bool = False,
     seed: int = 0,
 ) -> Plan:
     """The plan that the options ask for; its other limits grow with them, so that none of them is cut off."""
@@ -275,6 +284,7 @@ def _plan(
             max_seconds=max_seconds,
             timeout_s=max(300.0, 10 * max_seconds),
             stage_timeout_s=stage_timeout_s,
+            cooldown="until-cool" if until_cool else "none",
             seed=seed,
         )
     except ValueError as error:

@@ -79,6 +79,12 @@ Rounds = Annotated[int, typer.Option(help="Fresh processes for each cell; a verd
 MinRuns = Annotated[int, typer.Option(help="At least so many runs a round.", min=1)]
 MinSeconds = Annotated[float, typer.Option(help="At least so long a round.", min=0)]
 MaxSeconds = Annotated[float, typer.Option(help="At most so long a round.", min=0)]
+UntilCool = Annotated[
+    bool,
+    typer.Option(
+        "--until-cool", help="Before each round, wait until the device is at most 45 °C warm, for 5 minutes at most."
+    ),
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", help="Seconds after which a conversion or evaluation is ended.", min=1)
 ]

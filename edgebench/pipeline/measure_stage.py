@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgebench.devices import inventory
+from edgebench.devices.cooldown import wait_until_cool
 from edgebench.devices.lease import lease
 from edgebench.errors import EdgebenchError, StageError
 from edgebench.measure import accuracy, feed, session
@@ -164,7 +165,14 @@ class MeasureStage:
         return failed
 
     def _measure_once(self, each: _Deployed, plan: Plan, index: int) -> Round:
-        cell, artifact = each.item.cell, each.item.artifact
+        cell, artifact, device = each.item.cell, each.item.artifact, each.deployment.device
+        if plan.cooldown == "until-cool":
+            wait_until_cool(
+                device,
+                plan.cool_c,
+                plan.cooldown_max_seconds,
+                lambda now: self._reporter.detail(f"{device.spec.name} cools down: {now.temperature_c} °C"),
+            )
         self._reporter.detail(f"round {index + 1}: {describe(cell)}")
         one_batch = self._answers.one_batch(artifact, cell.batch or 1, each.item.evaluation_set)
         return session.measure_round(each.deployment, plan, index, one_batch)
