@@ -16,7 +16,7 @@ from typing import Any
 from edgebench.errors import ModelError
 
 # What reading a flatbuffer at a wrong offset raises, in `struct`, numpy, or flatbuffers itself.
-_BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, MemoryError)
+BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, MemoryError)
 _IDENTIFIER = b"TFL3"
 # Types of no fixed width: their constants can't be checked against their shapes.
 _BITS = {
@@ -124,7 +124,7 @@ def parse(data: bytes, path: Path) -> TfliteFile:
         )
     try:
         return _Reader(data).file()
-    except _BROKEN as error:
+    except BROKEN as error:
         cause = " ".join(str(error).split())[:200] or type(error).__name__
         raise ModelError(
             f"{path} is a damaged .tflite file ({cause}); copy it again or convert the model again"

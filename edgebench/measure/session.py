@@ -182,7 +182,9 @@ def _run(
 def _process(deployment: Deployment, mode: str, remote: str, local: Path, timeout_s: float) -> dict[str, Any]:
     """Start the runner, wait for its result, and log what became of it."""
     argv = [*deployment.runner.command, f"{remote}/job.json", f"{remote}/result.json"]
-    facts: dict[str, Any] = {"mode": mode, "what": _where(deployment), "threads": deployment.target.threads}
+    target = deployment.target
+    facts: dict[str, Any] = {"mode": mode, "what": _where(deployment), "threads": target.threads}
+    facts |= {"device": target.device, "began_s": round(time.time(), 3)}  # seconds since 1970
     started = time.monotonic()
     try:
         finished = deployment.device.run(argv, timeout_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from typing import TYPE_CHECKING
 
 from edgebench.arrays import Array, load_arrays, save_arrays
@@ -22,7 +23,10 @@ _PROOF_THREADS = 2
 
 
 class Answers:
-    """A run's answers. Another file, other samples, runtimes or device software are asked again."""
+    """A run's answers. Another file, other samples, runtimes or device software are asked again.
+
+    Threads may share it, each with a device of its own; the host answers one of them at a time.
+    """
 
     def __init__(self, run: RunFolder, host: Device, timeout_s: float) -> None:
         self._run = run
@@ -30,6 +34,7 @@ class Answers:
         self._timeout_s = timeout_s
         self._feeds = FeedFolder(run.path / "work" / "feeds")
         self._environments: dict[str, str] = {}
+        self._one_proof = threading.Lock()
 
     def proof(self, artifact: Artifact, known: EvaluationSet) -> dict[str, Array]:
         """The file's outputs on the host, in the runtime of its format, by the baseline's names (see `feed.decode`).
@@ -38,7 +43,8 @@ class Answers:
             StageError: the file does not run.
         """
         target = Target(device="host", runtime=PROOF_RUNTIME[artifact.format], threads=_PROOF_THREADS)
-        raw = self.raw(session.deploy(self._host, artifact, self._run.path, target), known)
+        with self._one_proof:  # devices side by side want the same one at the same time, to be made once
+            raw = self.raw(session.deploy(self._host, artifact, self._run.path, target), known)
         return feed.decode(raw, artifact.outputs)
 
     def raw(self, deployment: session.Deployment, known: EvaluationSet) -> dict[str, Array]:

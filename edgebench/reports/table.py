@@ -47,9 +47,16 @@ def to_table(run: RunInfo | None, rows: Sequence[Row], width: int) -> str:
 
 
 def _numbered(columns: Sequence[Column], baselines: int) -> list[Column]:
-    """The columns with the rows numbered, for the parts of a split table and the cautions to name them by."""
+    """The columns with the rows numbered, for the parts of a split table and the cautions to name them by.
+
+    Where the devices differ, a row's name has its device, so that each part of a split table tells it.
+    """
     recipe, *others = columns
     names, rows = recipe.cells[:baselines], recipe.cells[baselines:]
+    device = next((column for column in others if column.title == "device"), None)
+    if device is not None:
+        rows = tuple(f"{name} on {where}" for name, where in zip(rows, device.cells[baselines:], strict=True))
+        others.remove(device)
     digits = len(str(len(rows)))
     numbered = [f"{i:{digits}}. {name}" for i, name in enumerate(rows, 1)]
     return [replace(recipe, cells=(*(f"{'':{digits}}  {name}" for name in names), *numbered)), *others]
