@@ -220,7 +220,8 @@ class Recipe:
 
     `io_dtype` is the type that the baseline's float inputs and outputs get in a quantized file. `route` names the
     quantizer when it is not the usual one of the format. `keep_float` are glob patterns of operator names that stay
-    in float. `default` recipes are taken when the user names none.
+    in float. `compiler` names the tool that makes the quantized file into one for an accelerator. `default` recipes
+    are taken when the user names none.
     """
 
     name: str
@@ -232,6 +233,7 @@ class Recipe:
     calibration: Calibration | None = None
     keep_float: tuple[str, ...] = ()
     route: Literal["tensorflow"] | None = None
+    compiler: Literal["edgetpu"] | None = None
     default: bool = False
 
     def __post_init__(self) -> None:
@@ -262,6 +264,8 @@ class Recipe:
             raise ValueError(f"recipe '{self.name}': route tensorflow makes .tflite files only")
         if self.granularity == "per-tensor" and self.route == "tensorflow":
             raise ValueError(f"recipe '{self.name}': route tensorflow quantizes weights per channel only")
+        if self.compiler == "edgetpu" and (self.format is not Format.TFLITE or self.scheme is not Scheme.INT8):
+            raise ValueError(f"recipe '{self.name}': compiler edgetpu takes format tflite and scheme int8 only")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,12 +298,39 @@ class Census:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeTpuFacts:
+    """What edgetpu_compiler said of a file that it compiled. Sizes are of the parameters.
+
+    `cached_bytes` stay on the chip, which has `cache_left_bytes` left; `streamed_bytes` are sent at each inference. None
+    is not said. `cpu_ops` counts the operators that were not mapped, as "NAME: the compiler's reason". `plain_file` and
+    its hash are the file that was compiled, which a CPU runs.
+    """
+
+    compiler: str
+    plain_file: str
+    plain_sha256: str
+    mapped_ops: int
+    total_ops: int
+    subgraphs: int | None = None
+    cached_bytes: int | None = None
+    cache_left_bytes: int | None = None
+    streamed_bytes: int | None = None
+    cpu_ops: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """The share of the plain file's operators that the Edge TPU runs."""
+        return self.mapped_ops / self.total_ops if self.total_ops else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
     """A converted file, described by what was read back from it.
 
     `files` are relative to the run folder, the model first. `size_bytes` counts every file. `batch` is None where the
     file's batch is open. `recipe` is None for a file that the user brought, as are `conversion_s` and
     `conversion_peak_rss_bytes`: the highest resident memory of the converter's process, its framework included.
+    `edgetpu` is there for a file compiled for the Edge TPU; the census is then that of the plain file.
     """
 
     format: Format
@@ -318,6 +349,50 @@ class Artifact:
     conversion_s: float | None = None
     conversion_peak_rss_bytes: int | None = None
     cautions: tuple[Caution, ...] = ()
+    edgetpu: EdgeTpuFacts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialTool:
+    """A benchmark program of a runtime's makers: a `path` on this machine, or an https `url` with its `sha256`.
+
+    `external_library` is a delegate on the device that benchmark_model loads, `options` its options or those of an
+    execution provider, in the program's own notation; `accelerator` is NNAPI's name for one, `npu_folder` the folder on
+    the device with LiteRT's dispatch library.
+    """
+
+    path: str | None = None
+    url: str | None = None
+    sha256: str | None = None
+    external_library: str | None = None
+    options: str | None = None
+    accelerator: str | None = None
+    npu_folder: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.url is None):
+            raise ValueError("needs one of `path` and `url`")
+        if self.url is not None and not (self.url.isascii() and self.url.isprintable() and " " not in self.url):
+            raise ValueError(f"url: {self.url!r} is no address")
+        if self.url is not None and not self.url.startswith("https://"):
+            raise ValueError(f"url: '{self.url}' is not https; a program that is run must not come another way")
+        if self.url is not None and self.sha256 is None:
+            raise ValueError("url: needs the `sha256` of what it gives; get it with: sha256sum FILE")
+        if self.sha256 is not None and re.fullmatch("[0-9a-fA-F]{64}", self.sha256) is None:
+            raise ValueError(f"sha256: '{self.sha256}' is not 64 hexadecimal digits")
+        for name in ("path", "external_library", "options", "accelerator", "npu_folder"):
+            value = getattr(self, name)
+            if value is not None and not (value.isprintable() and value.strip() == value and value):
+                raise ValueError(f"{name}: {value!r} is empty, or holds characters that no {name} has")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfficialTools:
+    """The official programs of a device, each the name of a runtime; None where it has none."""
+
+    benchmark_model: OfficialTool | None = None
+    litert_benchmark_model: OfficialTool | None = None
+    onnxruntime_perf_test: OfficialTool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,11 +410,12 @@ class DeviceSpec:
     python: str | None = None
     folder: str | None = None
     runner: Literal["python", "kit"] | None = None
+    tools: OfficialTools = field(default_factory=OfficialTools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where and how an artifact runs. `runtime` is litert, tflite-runtime or onnxruntime; `delegate` cpu or cuda."""
+    """Where and how an artifact runs. `runtime` is litert, tflite-runtime or onnxruntime; `delegate` cpu, cuda, edgetpu."""
 
     device: str
     runtime: str
@@ -411,6 +487,24 @@ class Conditions:
     is_screen_on: bool | None = None
     is_low_power: bool | None = None  # the battery saver of a phone
     thermal_status: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencySummary:
+    """What a program that keeps no single latencies says of the runs of a round; None is what it does not say."""
+
+    runs: int
+    mean_ns: int
+    min_ns: int
+    max_ns: int
+    std_ns: int | None = None
+    median_ns: int | None = None
+    p5_ns: int | None = None
+    p95_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.runs < 1 or self.mean_ns <= 0:
+            raise ValueError("a summary needs at least one run, and a mean above 0 ns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,11 +148,11 @@ def commands() -> list[str]:
 
     from edgebench.cli import app
 
-    names = []
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
-        inner = getattr(command, "commands", None)
-        names += [f"{name} {sub}" for sub in inner] if inner else [name]
-    return names
+    def names(group: Any) -> Iterator[str]:
+        for name, command in group.commands.items():
+            yield from (f"{name} {inner}" for inner in names(command)) if hasattr(command, "commands") else (name,)
+
+    return list(names(get_command(app)))
 
 
 @pytest.mark.parametrize("command", commands())
