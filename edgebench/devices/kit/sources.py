@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,10 @@ class Wheel:
     members: dict[str, str]
 
     @property
+    def name(self) -> str:
+        return f"{self.package} {self.version} ({self.platform} wheel)"
+
+    @property
     def source(self) -> str:
         return f"https://pypi.org/project/{self.package}/{self.version}/ ({self.platform}, cp311)"
 
@@ -29,6 +34,10 @@ class DebianPackage:
     sha256: str
     license: str
     members: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        return f"{PurePosixPath(self.source).name.split('_')[0]} (Debian package)"
 
 
 # The last ai-edge-litert whose library exports the TensorFlow Lite C API on aarch64: 2.1.2 to 2.3.0 only have the

@@ -21,6 +21,7 @@ from edgebench.devices.virtual.profile import Profile
 from edgebench.devices.virtual.services import route
 from edgebench.devices.virtual.state import PhoneState
 from edgebench.errors import ConfigError, InputError
+from edgebench.types import Origin
 
 _SOCKET_BUFFER_BYTES = 1024 * 1024
 _END_TRIES = 50  # looks for processes that were being started while others were ended
@@ -43,8 +44,11 @@ class VirtualPhone:
         port: int = 0,
         authorized_keys: Sequence[Path] = (),
         accepts_any_key: bool = False,
+        origin: Origin = Origin.SIMULATED,
     ) -> None:
         """A phone whose files lie in `root`; without one they are in a temporary folder that `stop` removes.
+
+        `origin` is what it says its latencies are: emulated where ARM programs run on it, under qemu.
 
         Raises:
             ConfigError: a file of `authorized_keys` is wrong.
@@ -55,6 +59,7 @@ class VirtualPhone:
         self._port = port
         self._keyring = Keyring(authorized_keys)
         self._accepts_any_key = accepts_any_key
+        self._origin = origin
         self._state: PhoneState | None = None
         self._listener: socket.socket | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -98,7 +103,7 @@ class VirtualPhone:
             self._temporary = tempfile.TemporaryDirectory(prefix="edgebench-phone-root-", ignore_cleanup_errors=True)
             root = Path(self._temporary.name)
         try:
-            self._state = PhoneState(self.profile, root, self._first_faults)
+            self._state = PhoneState(self.profile, root, self._first_faults, self._origin)
         except BaseException:
             self._listener.close()
             self._listener = None

@@ -14,6 +14,7 @@ from edgebench.devices.virtual import system_files
 from edgebench.devices.virtual.faults import Faults
 from edgebench.devices.virtual.files import Jail, Space
 from edgebench.devices.virtual.profile import NORMAL_TEMPERATURE_C, Profile, ThermalStep
+from edgebench.types import Origin
 
 _SHIMS = Path(__file__).parent / "shims"
 _COOL = ThermalStep(status=0, temperature_c=NORMAL_TEMPERATURE_C)
@@ -24,7 +25,7 @@ _MARK = "EDGEBENCH_VIRTUAL_PHONE"  # in every process that this phone started, w
 class PhoneState:
     """Shared by all connections; every method may be called from any thread."""
 
-    def __init__(self, profile: Profile, root: Path, faults: Faults) -> None:
+    def __init__(self, profile: Profile, root: Path, faults: Faults, origin: Origin) -> None:
         self.profile = profile
         self.faults = Faults()
         self.jail = Jail(root)
@@ -40,7 +41,7 @@ class PhoneState:
         self._folder = Path(tempfile.mkdtemp(prefix="edgebench-phone-"))
         self._install_shims()
         self._hide_caches()
-        system_files.write_settings(self._folder, profile, "emulated" if self._qemu else "simulated")
+        system_files.write_settings(self._folder, profile, origin)
         self.inject(faults)
 
     def inject(self, faults: Faults) -> None:
