@@ -237,7 +237,7 @@ def compare(runtime: str, model: Path, shape: tuple[int, ...], folder: Path, pai
     trust = judge(Measurement(rounds=tuple(rounds), origin=Origin.MEASURED), plan)
     print(f"{runtime:12} verdict on edgebench's own rounds: {trust.verdict}")
     for caution in trust.cautions:
-        print(f"  {caution.code}: {caution.message}")
+        print(f"  {caution.code}: {caution.message}; {caution.advice}")
     return is_close
 
 

@@ -13,6 +13,15 @@ RUNTIMES = {
     "litert": Format.TFLITE,
     "tflite-runtime": Format.TFLITE,
     "onnxruntime": Format.ONNX,
+    "benchmark_model": Format.TFLITE,
+    "litert_benchmark_model": Format.TFLITE,
+    "onnxruntime_perf_test": Format.ONNX,
+}
+# Of the official programs, which are asked for as RUNTIME:DELEGATE; the others run on what their device is.
+DELEGATES = {
+    "benchmark_model": ("cpu", "gpu", "nnapi", "external"),
+    "litert_benchmark_model": ("cpu", "gpu", "npu"),
+    "onnxruntime_perf_test": ("cpu", "nnapi", "xnnpack", "qnn"),
 }
 MOST_THREADS = 1024  # runtimes crash when they are asked for more than the system gives
 DEFAULT_CALIBRATION = 100
@@ -79,9 +88,13 @@ class Axes:
     def __post_init__(self) -> None:
         for axis in ("devices", "runtimes", "threads", "batches"):
             _refuse_empty_or_twice(axis, getattr(self, axis))
-        for runtime in self.runtimes:
+        for asked in self.runtimes:
+            runtime, delegate = split_runtime(asked)
             if runtime not in RUNTIMES:
                 raise ValueError(f"runtimes: '{runtime}' is unknown; possible: {', '.join(RUNTIMES)}")
+            if ":" in asked and delegate not in DELEGATES.get(runtime, ()):
+                possible = ", ".join(f"{runtime}:{name}" for name in DELEGATES.get(runtime, ())) or runtime
+                raise ValueError(f"runtimes: '{asked}' is unknown; possible: {possible}")
         if min(self.threads) < 1 or max(self.threads) > MOST_THREADS:
             raise ValueError(f"threads: {', '.join(map(str, self.threads))}; each must be from 1 to {MOST_THREADS}")
         if any(batch is not None and batch < 1 for batch in self.batches):
@@ -90,10 +103,16 @@ class Axes:
     def targets(self, format: Format) -> Iterator[Target]:
         """Where a file of `format` is measured: each device, each asked runtime of the format, each thread count."""
         for device in self.devices:
-            for runtime in self.runtimes:
+            for runtime, delegate in map(split_runtime, self.runtimes):
                 if RUNTIMES[runtime] is format:
                     for threads in self.threads:
-                        yield Target(device=device, runtime=runtime, threads=threads)
+                        yield Target(device=device, runtime=runtime, threads=threads, delegate=delegate)
+
+
+def split_runtime(asked: str) -> tuple[str, str]:
+    """The runtime and the delegate in `benchmark_model:gpu`; without one it is the CPU."""
+    runtime, colon, delegate = asked.partition(":")
+    return runtime, delegate if colon else "cpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ device and plan; latency; accuracy; record.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -98,10 +99,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caution:
-    """A doubt with a name. `message` says what was seen, the likely cause and what to do next."""
+    """A doubt with a name. `message` says what was seen and the likely cause.
+
+    `advice` is what to do next, one clause that makes sense without the message; empty where nothing can be done, and
+    in records of before it was kept apart.
+    """
 
     code: str
     message: str
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,8 +226,9 @@ class Recipe:
 
     `io_dtype` is the type that the baseline's float inputs and outputs get in a quantized file. `route` names the
     quantizer when it is not the usual one of the format. `keep_float` are glob patterns of operator names that stay
-    in float. `compiler` names the tool that makes the quantized file into one for an accelerator. `default` recipes
-    are taken when the user names none.
+    in float. `compiler` names the tool that makes the quantized file into one for an accelerator. `bias_correction`
+    puts back, layer by layer, the mean that rounding the weights shifts. `default` recipes are taken when the user
+    names none.
     """
 
     name: str
@@ -234,6 +241,7 @@ class Recipe:
     keep_float: tuple[str, ...] = ()
     route: Literal["tensorflow"] | None = None
     compiler: Literal["edgetpu"] | None = None
+    bias_correction: bool = False
     default: bool = False
 
     def __post_init__(self) -> None:
@@ -266,6 +274,10 @@ class Recipe:
             raise ValueError(f"recipe '{self.name}': route tensorflow quantizes weights per channel only")
         if self.compiler == "edgetpu" and (self.format is not Format.TFLITE or self.scheme is not Scheme.INT8):
             raise ValueError(f"recipe '{self.name}': compiler edgetpu takes format tflite and scheme int8 only")
+        if self.bias_correction and (self.scheme is not Scheme.INT8 or self.route is not None):
+            raise ValueError(f"recipe '{self.name}': bias_correction takes scheme int8 and the usual route only")
+        if self.compiler == "edgetpu" and self.route is not None:
+            raise ValueError(f"recipe '{self.name}': compiler edgetpu takes the usual route only; drop `route`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,9 +313,9 @@ class Census:
 class EdgeTpuFacts:
     """What edgetpu_compiler said of a file that it compiled. Sizes are of the parameters.
 
-    `cached_bytes` stay on the chip, which has `cache_left_bytes` left; `streamed_bytes` are sent at each inference. None
-    is not said. `cpu_ops` counts the operators that were not mapped, as "NAME: the compiler's reason". `plain_file` and
-    its hash are the file that was compiled, which a CPU runs.
+    `cached_bytes` stay on the chip, which has `cache_left_bytes` left; `streamed_bytes` are sent at each inference;
+    None is not said. `cpu_ops` counts the operators that were not mapped, as "NAME: the compiler's reason".
+    `plain_file` and its hash are the file that was compiled, which a CPU runs.
     """
 
     compiler: str
@@ -350,6 +362,11 @@ class Artifact:
     conversion_peak_rss_bytes: int | None = None
     cautions: tuple[Caution, ...] = ()
     edgetpu: EdgeTpuFacts | None = None
+
+    @property
+    def is_for_edgetpu(self) -> bool:
+        """Whether it was compiled for the Edge TPU, by edgebench or before; nothing else runs such a file."""
+        return self.edgetpu is not None or any(op.startswith("edgetpu-custom-op:") for op in self.census.ops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -415,7 +432,10 @@ class DeviceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where and how an artifact runs. `runtime` is litert, tflite-runtime or onnxruntime; `delegate` cpu, cuda, edgetpu."""
+    """Where and how an artifact runs. `runtime` is litert, tflite-runtime or onnxruntime.
+
+    `delegate` is cpu, cuda or edgetpu.
+    """
 
     device: str
     runtime: str
@@ -515,13 +535,17 @@ class Round:
     `latencies_ns` that count. `affinity` are the CPUs that the process was allowed. `is_steady` is
     whether the warm-up ended because its times had settled, None where that was not recorded. `non_finite` counts the
     values of one run that are NaN or infinite, by output.
+
+    A program that keeps no single latencies gives a `summary`, and `latencies_ns` is empty; `memory_growth_bytes` is
+    how much its memory grew, where that is all that it says. `load_ns` and `first_ns` are None where a program does
+    not say them.
     """
 
     index: int
     latencies_ns: tuple[int, ...]
     warmup_ns: tuple[int, ...]
-    load_ns: int
-    first_ns: int
+    load_ns: int | None
+    first_ns: int | None
     peak_rss_bytes: int | None
     runtime_version: str
     delegate: str
@@ -533,9 +557,13 @@ class Round:
     involuntary_switches: int | None = None
     is_steady: bool | None = None
     non_finite: dict[str, int] = field(default_factory=dict)
+    summary: LatencySummary | None = None
+    memory_growth_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.latencies_ns or min(self.latencies_ns) <= 0:
+        if self.summary is not None and self.latencies_ns:
+            raise ValueError("a round has its latencies or a summary of them, not both")
+        if self.summary is None and (not self.latencies_ns or min(self.latencies_ns) <= 0):
             raise ValueError("a round needs at least one latency, each above 0 ns")
 
 
@@ -543,7 +571,7 @@ class Round:
 class Measurement:
     """Every round of a cell, raw. Nothing computed is stored: see `edgebench.stats` and `edgebench.measure.trust`.
 
-    `runner` is what ran the model: python, or the native kit.
+    `runner` is what ran the model: python, the native kit, or the name of an official program.
     """
 
     rounds: tuple[Round, ...]

@@ -13,7 +13,7 @@ from edgebench.cli import options, results
 from edgebench.cli.tables import print_table, row, table
 
 if TYPE_CHECKING:
-    from edgebench.pipeline.check_device import Finding
+    from edgebench.pipeline.finding import Finding
 
 devices_app = typer.Typer(no_args_is_help=True, help="List, check and add devices; the virtual phone.")
 virtual_app = typer.Typer(no_args_is_help=True, help="A phone of software, for trying things out and for tests.")
@@ -54,6 +54,7 @@ def check(name: Name, as_json: options.Json = False) -> None:
     from edgebench.codec import to_plain
     from edgebench.naming import printable
     from edgebench.pipeline import check_device
+    from edgebench.pipeline.finding import Level
 
     def tell(finding: Finding) -> None:
         if not as_json:
@@ -65,7 +66,7 @@ def check(name: Name, as_json: options.Json = False) -> None:
         results.print_text(json.dumps(to_plain(health) | {"level": health.level}, indent=2))
     else:
         print(printable(f"{name}: {health.level}" + ("" if health.origin == "measured" else f" ({health.origin})")))
-    raise typer.Exit(int(health.level == check_device.Level.FAIL))
+    raise typer.Exit(int(health.level == Level.FAIL))
 
 
 def info(name: Name, as_json: options.Json = False) -> None:

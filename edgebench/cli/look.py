@@ -11,10 +11,12 @@ import typer
 from edgebench.cli import options, results
 from edgebench.cli.tables import print_table, row, table
 from edgebench.errors import ConfigError
+from edgebench.types import Format
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from edgebench.converters.edgetpu_readiness import Readiness
     from edgebench.converters.inspection import FileFacts
     from edgebench.types import TensorSpec
 
@@ -39,11 +41,13 @@ def inspect(
 ) -> None:
     """Show what a converted file holds: inputs and outputs, operators, precision, weights, MACs."""
     from edgebench.codec import to_plain
-    from edgebench.converters import inspection
+    from edgebench.converters import edgetpu_readiness, inspection
 
     facts = inspection.read(file)
+    readiness = edgetpu_readiness.read(file) if facts.format is Format.TFLITE else None
     if as_json:
-        results.print_text(json.dumps(to_plain(facts), indent=2))
+        told = to_plain(facts) | ({"edgetpu": to_plain(readiness)} if readiness else {})
+        results.print_text(json.dumps(told, indent=2))
         return
     from rich.console import Console
 
@@ -51,6 +55,10 @@ def inspect(
     console.print(_headline(file, facts), markup=False, highlight=False)
     console.print(_tensors(facts))
     console.print(_operators(facts))
+    if readiness:
+        console.print(_edgetpu_headline(readiness), markup=False, highlight=False)
+        if not readiness.blocker and not readiness.is_ready:
+            console.print(_defects(readiness))
 
 
 def recipes(as_json: options.Json = False) -> None:
@@ -125,4 +133,25 @@ def _operators(facts: FileFacts) -> Table:
     found = table("operator", "version", "computes in", "count")
     for op in sorted(facts.ops, key=lambda op: (-op.count, op.name)):
         row(found, op.name, "" if op.version is None else str(op.version), op.precision, str(op.count))
+    return found
+
+
+def _edgetpu_headline(readiness: Readiness) -> str:
+    if readiness.blocker:
+        return f"Edge TPU: not ready: {readiness.blocker}"
+    words = "ready" if readiness.is_ready else "not ready as a whole"
+    lines = [f"Edge TPU: {words}; {readiness.mapped} of {readiness.total} operators would run on it"]
+    if first := readiness.first_cpu_op:
+        lines.append(f"its part ends at op {first.index}, {first.name}, the first that would run on the CPU")
+    lines.append(
+        f"weights {readiness.weight_bytes / 1e6:.2f} MB; the chip holds about {readiness.on_chip_bytes / 1e6:.0f} MB"
+    )
+    return "\n".join([*lines, *readiness.notes])
+
+
+def _defects(readiness: Readiness) -> Table:
+    found = table("op", "operator", "version", "why not on the Edge TPU", "what to do")
+    for op in readiness.ops:
+        if op.reason:
+            row(found, str(op.index), op.name, str(op.version), op.reason, op.remedy or "")
     return found

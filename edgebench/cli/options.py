@@ -65,7 +65,9 @@ Devices = Annotated[list[str] | None, typer.Option("--device", "-d", help="A dev
 Runtimes = Annotated[
     list[str] | None,
     typer.Option(
-        "--runtime", help="litert, tflite-runtime or onnxruntime; again for more. Default: litert, onnxruntime."
+        "--runtime",
+        help="litert, tflite-runtime, onnxruntime, or an official program of the device with its delegate, such as "
+        "benchmark_model:gpu; again for more. Default: litert, onnxruntime.",
     ),
 ]
 Threads = Annotated[

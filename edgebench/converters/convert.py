@@ -17,7 +17,7 @@ import numpy as np
 
 from edgebench import environments
 from edgebench.arrays import Array
-from edgebench.converters import inspection
+from edgebench.converters import edgetpu_compiler, inspection
 from edgebench.converters.artifact_files import exported_again, keep, workshop
 from edgebench.converters.exported import Exported
 from edgebench.errors import RefusedError, StageError
@@ -119,8 +119,11 @@ def quantize(
 ) -> Artifact:
     """The float file made into what `recipe` asks for, read back and refused when it is something else.
 
+    A recipe with a compiler has its quantized file compiled as well.
+
     Raises:
         RefusedError: the recipe needs calibration samples and there are none, or the result is not what it asked for.
+        MissingError: its compiler is not installed.
     """
     if recipe.scheme is Scheme.FP32:
         return replace(float_artifact, recipe=recipe)
@@ -146,12 +149,16 @@ def quantize(
             baseline_sha256=baseline.sha256,
             seconds=time.monotonic() - started,
         )
-        return replace(
+        artifact = replace(
             artifact,
             recipe=recipe,
             calibration_sha256=calibration.sha256 if recipe.calibration and calibration else None,
             cautions=artifact.cautions + cautions,
         )
+    if recipe.compiler is None:
+        return artifact
+    compiled = edgetpu_compiler.compile(artifact, run_folder)
+    return replace(compiled, conversion_s=time.monotonic() - started)
 
 
 def check_precision(recipe: Recipe, facts: FileFacts) -> tuple[Caution, ...]:
@@ -183,8 +190,8 @@ def check_precision(recipe: Recipe, facts: FileFacts) -> tuple[Caution, ...]:
     return (
         Caution(
             code="partly-float",
-            message=f"these operators compute in float: {floats}; the rest is as asked. "
-            "See them with `edgebench inspect FILE`",
+            message=f"these operators compute in float: {floats}; the rest is as asked",
+            advice="see why, operator by operator, with `edgebench inspect FILE`",
         ),
     )
 
@@ -206,6 +213,8 @@ def artifact_key(
     ]
     if baseline.framework is Framework.ONNX and format is Format.TFLITE:
         parts += environments.requirements("onnx2tf")
+    if recipe and recipe.compiler == "edgetpu":
+        parts.append(f"{edgetpu_compiler.PROGRAM}={edgetpu_compiler.version()}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -264,19 +273,21 @@ def _calibration_samples(
     if asked == n:
         return dict(inputs), ()
     if asked > n:
-        message = (
-            f"recipe '{recipe.name}' asks for {asked} calibration samples, {n} are prepared and used; where the data "
-            f"has more, give --calibration-samples {asked}"
+        return dict(inputs), (
+            Caution(
+                code="few-calibration-samples",
+                message=f"recipe '{recipe.name}' asks for {asked} calibration samples, {n} are prepared and used",
+                advice=f"where the data has more, give --calibration-samples {asked}",
+            ),
         )
-        return dict(inputs), (Caution(code="few-calibration-samples", message=message),)
     # Prepared samples may be sorted by class: the first ones would leave classes out.
     chosen = np.sort(np.random.default_rng(recipe.calibration.seed).permutation(n)[:asked])
-    message = (
-        f"{n} calibration samples are prepared, recipe '{recipe.name}' takes {asked} of them, which counts; "
-        f"for all of them take a copy of its YAML file with `samples: {n}`"
-    )
     return {name: array[chosen] for name, array in inputs.items()}, (
-        Caution(code="calibration-samples-unused", message=message),
+        Caution(
+            code="calibration-samples-unused",
+            message=f"{n} calibration samples are prepared, recipe '{recipe.name}' takes {asked} of them, which counts",
+            advice=f"for all calibration samples take a copy of the recipe's YAML file with `samples: {n}`",
+        ),
     )
 
 

@@ -83,7 +83,11 @@ def bindings(
         raise StageError(f"the exported file lacks the baseline's outputs {', '.join(sorted(absent))}")
     unused = {spec.name for spec in baseline.inputs} - {binding.baseline for binding in bound_inputs}
     cautions = tuple(
-        Caution(code="unused-input", message=f"input '{name}' changes no output, so the exported file leaves it out")
+        Caution(
+            code="unused-input",
+            message=f"input '{name}' changes no output, so the exported file leaves it out",
+            advice=f"if input '{name}' should matter, check how the model uses it",
+        )
         for name in sorted(unused)
     )
     return bound_inputs, bound_outputs, cautions

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgebench.converters import calibrate_onnx, onnx_file, onnx_pooling, onnx_sort
+from edgebench.converters import calibrate_onnx, correct_onnx, onnx_file, onnx_pooling, onnx_sort
+from edgebench.converters.bias_correction import NOTHING_CORRECTED, spread
 from edgebench.converters.exported import Exported
 from edgebench.converters.quantized import Quantized
 from edgebench.errors import ConfigError, RefusedError
@@ -57,7 +58,7 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
         elif recipe.scheme is Scheme.DYNAMIC_INT8:
             _dynamic_int8(float_file.path, recipe, out, workshop)
         elif recipe.scheme is Scheme.INT8:
-            _static_int8(float_file.path, recipe, calibration, out, workshop)
+            cautions = _static_int8(float_file.path, recipe, calibration, out, workshop)
         elif recipe.scheme is Scheme.WEIGHT_ONLY_INT4:
             _int4_weights(float_file.path, recipe, out)
         else:
@@ -83,11 +84,9 @@ def _float16(path: Path, recipe: Recipe, out: Path) -> tuple[Caution, ...]:
     if not cut:
         return ()
     named = ", ".join(printable(name) for name in cut[:3]) + (" ..." if len(cut) > 3 else "")
-    message = (
-        f"the weights {named} have values beyond float16's largest, {_LARGEST_FLOAT16:g}, which were cut "
-        "to it: name their operators in `keep_float`"
-    )
-    return (Caution(code="float16-range", message=message),)
+    message = f"the weights {named} have values beyond float16's largest, {_LARGEST_FLOAT16:g}, which were cut to it"
+    advice = "name the operators of these weights in the recipe's `keep_float`"
+    return (Caution(code="float16-range", message=message, advice=advice),)
 
 
 def _beyond_float16(model: ModelProto, kept: list[str]) -> list[str]:
@@ -123,7 +122,7 @@ def _dynamic_int8(path: Path, recipe: Recipe, out: Path, workshop: Path) -> None
 
 def _static_int8(
     path: Path, recipe: Recipe, samples: dict[str, NDArray[Any]] | None, out: Path, workshop: Path
-) -> None:
+) -> tuple[Caution, ...]:
     import onnx
     from onnxruntime.quantization import QDQQuantizer, QuantType
     from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
@@ -146,7 +145,14 @@ def _static_int8(
         extra_options={},
     )
     quantizer.quantize_model()
+    cautions: tuple[Caution, ...] = ()
+    if recipe.bias_correction:
+        few = {name: spread(array) for name, array in samples.items()}
+        batches = list(calibrate_onnx.feeds(ready, few))
+        if not correct_onnx.correct(onnx.load(ready), quantizer.model.model, batches):
+            cautions = (NOTHING_CORRECTED,)
     quantizer.model.save_model_to_file(str(out))
+    return cautions
 
 
 def _int4_weights(path: Path, recipe: Recipe, out: Path) -> None:
@@ -239,7 +245,8 @@ def _cautions(recipe: Recipe, out: Path) -> tuple[Caution, ...]:
             Caution(
                 code="saturates-without-vnni",
                 message="this CPU has no VNNI: its int8 kernels may saturate, so accuracy measured here can be lower "
-                "than on a CPU with VNNI or on ARM; judge the file on the device that it is for",
+                "than on a CPU with VNNI or on ARM",
+                advice="judge the file on the device that it is for",
             )
         )
     convolutions = sum(node.op_type == "ConvInteger" for node in onnx_file.load(out).graph.node)
@@ -248,7 +255,8 @@ def _cautions(recipe: Recipe, out: Path) -> tuple[Caution, ...]:
             Caution(
                 code="dynamic-convolutions",
                 message=f"onnxruntime gives each of the {convolutions} convolutions one weight scale for all channels "
-                "and runs them without its fast kernels; take onnx-int8",
+                "and runs them without its fast kernels",
+                advice="take onnx-int8",
             )
         )
     return tuple(found)

@@ -10,9 +10,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from edgebench.converters import calibrate_tflite, tflite_file
+from edgebench.converters import calibrate_tflite, correct_tflite, tflite_file
+from edgebench.converters.bias_correction import NOTHING_CORRECTED, spread
 from edgebench.converters.exported import Exported
 from edgebench.converters.quantized import Quantized
+from edgebench.converters.tflite_inline import with_constants_inside
 from edgebench.errors import DataError, RefusedError
 from edgebench.types import Caution, Recipe, Scheme
 
@@ -53,7 +55,12 @@ def quantize(float_file: Exported, recipe: Recipe, calibration: dict[str, NDArra
         cause = " ".join(str(error).split())[:300]
         raise RefusedError(f"recipe '{recipe.name}': {_TOOL} can't quantize this file: {cause}") from error
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(result.quantized_model)
+    made = bytes(result.quantized_model)
+    if recipe.bias_correction and calibration:
+        few = {name: spread(array) for name, array in calibration.items()}
+        made, layers = correct_tflite.correct(model, made, list(_batches(few, file)))
+        cautions += () if layers else (NOTHING_CORRECTED,)
+    out.write_bytes(with_constants_inside(made) if recipe.compiler == "edgetpu" else made)
     return Quantized(route=_TOOL, tool_versions={_TOOL: version(_TOOL)}, cautions=cautions)
 
 
@@ -124,6 +131,14 @@ def _configure(quantizer: Any, recipe: Recipe) -> None:
             quantizer.add_static_config(
                 ".*", every, activation_num_bits=bits, weight_num_bits=8, weight_granularity=granularity
             )
+            if recipe.compiler == "edgetpu":  # its operator has one scale; see edgetpu_ops
+                quantizer.add_static_config(
+                    ".*",
+                    TFLOperationName.FULLY_CONNECTED,
+                    activation_num_bits=bits,
+                    weight_num_bits=8,
+                    weight_granularity=QuantGranularity.TENSORWISE,
+                )
             _configure_io(quantizer, recipe, bits)
         case _:
             raise RefusedError(f"recipe '{recipe.name}': {_TOOL} has no {recipe.scheme} for .tflite")
@@ -210,9 +225,7 @@ def _ranges(
         raise RefusedError(
             f"the float file has {len(file.signatures)} signatures; calibration runs a file with one; convert it again"
         )
-    batches = calibrate_tflite.Batches(
-        calibration, {name: (tensor.shape, tensor.dtype) for name, tensor in file.inputs().items()}
-    )
+    batches = _batches(calibration, file)
     ranges = calibrate_tflite.min_max(model, file, batches)
     if recipe.calibration.method == "percentile":
         ranges = calibrate_tflite.percentile(model, file, ranges, batches, recipe.calibration.percentile)
@@ -226,6 +239,12 @@ def _ranges(
         return ranges, ()
     message = (
         f"{widened} channels have weights so near 0 that their bias would not fit int32; their weights' scale was "
-        "widened to hold it. Such channels are dead: pruning them makes the model smaller"
+        "widened to hold it: such channels are dead"
     )
-    return ranges, (Caution(code="dead-channels", message=message),)
+    return ranges, (Caution(code="dead-channels", message=message, advice="prune dead channels for a smaller model"),)
+
+
+def _batches(calibration: dict[str, NDArray[Any]], file: tflite_file.TfliteFile) -> calibrate_tflite.Batches:
+    return calibrate_tflite.Batches(
+        calibration, {name: (tensor.shape, tensor.dtype) for name, tensor in file.inputs().items()}
+    )

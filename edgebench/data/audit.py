@@ -39,11 +39,9 @@ def audit(calibration: Samples, evaluation: Samples) -> tuple[Caution, ...]:
     Reads every sample of both sets once, holding one in memory.
     """
     if calibration.inputs.keys() != evaluation.inputs.keys():
-        message = (
-            f"calibration has the inputs {sorted(calibration.inputs)}, evaluation {sorted(evaluation.inputs)}: "
-            "prepare both for the same model"
-        )
-        return (Caution(code="calibration-inputs", message=message),)
+        message = f"calibration has the inputs {sorted(calibration.inputs)}, evaluation {sorted(evaluation.inputs)}"
+        advice = "prepare calibration and evaluation for the same model"
+        return (Caution(code="calibration-inputs", message=message, advice=advice),)
     cautions = [*_count(calibration)]
     ours, theirs = profile(calibration), profile(evaluation)
     for name in ours:
@@ -68,7 +66,8 @@ def _count(calibration: Samples) -> Iterable[Caution]:
         yield Caution(
             code="calibration-few",
             message=f"{len(calibration)} calibration samples: below {FEW_SAMPLES} the ranges depend on which samples "
-            "they are; give more data or ask for more calibration samples",
+            "they are",
+            advice="give more data or ask for more calibration samples",
         )
 
 
@@ -76,13 +75,15 @@ def _type_cautions(name: str, ours: InputProfile, theirs: InputProfile) -> Itera
     if ours.dtype != theirs.dtype:
         yield Caution(
             code="calibration-dtype",
-            message=f"input '{shown(name)}': calibration is {ours.dtype}, evaluation {theirs.dtype}: use one type",
+            message=f"input '{shown(name)}': calibration is {ours.dtype}, evaluation {theirs.dtype}",
+            advice="use one type for calibration and evaluation",
         )
     if ours.shape != theirs.shape:
         yield Caution(
             code="calibration-shape",
             message=f"input '{shown(name)}': a calibration sample is {shown_shape(ours.shape)}, an evaluation sample "
-            f"{shown_shape(theirs.shape)}: use one shape",
+            f"{shown_shape(theirs.shape)}",
+            advice="use one shape for calibration and evaluation",
         )
 
 
@@ -92,8 +93,8 @@ def _not_finite(name: str, ours: InputProfile, calibration: Samples) -> Iterable
         yield Caution(
             code="calibration-nan",
             message=f"input '{shown(name)}': {int(ours.not_finite.sum())} values in {len(bad)} of {len(calibration)} "
-            "calibration samples are NaN or Inf and spoil the ranges: repair or remove samples "
-            f"{which(bad, calibration.names)}",
+            "calibration samples are NaN or Inf and spoil the ranges",
+            advice=f"repair or remove calibration samples {which(bad, calibration.names)}",
         )
 
 
@@ -105,20 +106,22 @@ def _constants(
         if theirs.low == theirs.high == ours.low and not is_only_input:
             yield Caution(
                 code="input-constant",
-                message=f"{where} is {ours.low:g} everywhere, in calibration and evaluation: fine for a flag or "
-                "a mask, otherwise check where the data comes from",
+                message=f"{where} is {ours.low:g} everywhere, in calibration and evaluation",
+                advice=f"unless {where} is a flag or a mask, check where its data comes from",
             )
         elif ours.low == 0:
             yield Caution(
                 code="calibration-zero",
                 message=f"{where} is 0 in all {len(calibration)} calibration samples, evaluation spans "
-                f"{theirs.low:g} to {theirs.high:g}: the data was probably never loaded; give real samples",
+                f"{theirs.low:g} to {theirs.high:g}: the data was probably never loaded",
+                advice="give real calibration samples",
             )
         else:
             yield Caution(
                 code="calibration-constant",
                 message=f"{where} is {ours.low:g} in all {len(calibration)} calibration samples, evaluation spans "
-                f"{theirs.low:g} to {theirs.high:g}: give real samples",
+                f"{theirs.low:g} to {theirs.high:g}",
+                advice="give real calibration samples",
             )
         return
     blank = np.flatnonzero((ours.lowest == ours.highest) & (ours.not_finite == 0))
@@ -126,15 +129,16 @@ def _constants(
         yield Caution(
             code="calibration-constant-samples",
             message=f"{where}: {len(blank)} of {len(calibration)} calibration samples hold one single value "
-            f"(a blank image, a failed read): look at samples {which(blank, calibration.names)}",
+            "(a blank image, a failed read)",
+            advice=f"look at calibration samples {which(blank, calibration.names)}",
         )
     channels = _constant_channels(ours, theirs)
     if len(channels):
         yield Caution(
             code="calibration-constant-channel",
             message=f"{where}: {len(channels)} channels or features (index {', '.join(map(str, channels[:5]))}"
-            f"{' ...' if len(channels) > 5 else ''}) never change in calibration, but do in evaluation: "
-            "take calibration samples from the same source",
+            f"{' ...' if len(channels) > 5 else ''}) never change in calibration, but do in evaluation",
+            advice="take calibration samples from the same source as the evaluation's",
         )
 
 
@@ -159,7 +163,8 @@ def _repeats(calibration: Samples, evaluation: Samples) -> Iterable[Caution]:
         yield Caution(
             code="calibration-overlap",
             message=f"{len(shared)} of {len(ours)} calibration samples are also evaluation samples, which flatters the "
-            f"accuracy: use other samples for one of the two; calibration samples {which(shared, calibration.names)}",
+            "accuracy",
+            advice=f"use other samples for one of the two; calibration samples {which(shared, calibration.names)}",
         )
     for purpose, digests, names, harm in (
         ("calibration", ours, calibration.names, "so it is smaller than it looks"),
@@ -169,8 +174,8 @@ def _repeats(calibration: Samples, evaluation: Samples) -> Iterable[Caution]:
         if again:
             yield Caution(
                 code=f"{purpose}-duplicates",
-                message=f"{len(again)} of {len(digests)} {purpose} samples repeat an earlier one, {harm}: "
-                f"remove copies; samples {which(again, names)}",
+                message=f"{len(again)} of {len(digests)} {purpose} samples repeat an earlier one, {harm}",
+                advice=f"remove copies; {purpose} samples {which(again, names)}",
             )
 
 
@@ -196,13 +201,13 @@ def _classes(calibration: Samples, evaluation: Samples) -> Iterable[Caution]:
         yield Caution(
             code="calibration-missing-classes",
             message=f"{len(missing)} of {len(every)} classes of the evaluation data have no calibration sample "
-            f"(classes {', '.join(map(str, missing[:5]))}{' ...' if len(missing) > 5 else ''}): "
-            "take more calibration samples",
+            f"(classes {', '.join(map(str, missing[:5]))}{' ...' if len(missing) > 5 else ''})",
+            advice="take more calibration samples",
         )
     (most, highest), (least, lowest) = counts.most_common()[0], counts.most_common()[-1]
     if highest >= _IMBALANCE * lowest and highest >= FEW_SAMPLES // 2:
         yield Caution(
             code="calibration-imbalance",
-            message=f"class {most} has {highest} calibration samples, class {least} has {lowest}: "
-            "draw classes more evenly",
+            message=f"class {most} has {highest} calibration samples, class {least} has {lowest}",
+            advice="draw the classes of the calibration samples more evenly",
         )

@@ -34,13 +34,15 @@ def embedding_cautions(samples: Samples) -> tuple[Caution, ...]:
         if zero:
             message = (
                 f"'target:{shown(name)}' is all zeros in {len(zero)} of {len(values)} evaluation samples (first in "
-                f"sample {shown(samples.names[zero[0]])}): their cosine is undefined and counts as 0; remove them"
+                f"sample {shown(samples.names[zero[0]])}): their cosine is undefined and counts as 0"
             )
-            cautions.append(Caution(code="embedding-zero-target", message=message))
+            advice = "remove the samples whose target is all zeros"
+            cautions.append(Caution(code="embedding-zero-target", message=message, advice=advice))
         elif len(values) > 1 and all(np.array_equal(value, values[0]) for value in values):
             message = (
                 f"'target:{shown(name)}' is the same vector in all {len(values)} evaluation samples: a model that "
-                "ignores its input reaches the same cosine; check where the targets come from"
+                "ignores its input reaches the same cosine"
             )
-            cautions.append(Caution(code="embedding-constant-target", message=message))
+            advice = "check where the targets come from"
+            cautions.append(Caution(code="embedding-constant-target", message=message, advice=advice))
     return tuple(cautions)

@@ -76,8 +76,8 @@ def _match_inputs(data: ArrayData, specs: tuple[TensorSpec, ...], cautions: list
             cautions.append(
                 Caution(
                     code="input-renamed",
-                    message=f"the array '{shown(other)}' is taken for the model's only input '{shown(spec.name)}': "
-                    "give it that name to silence this",
+                    message=f"the array '{shown(other)}' is taken for the model's only input '{shown(spec.name)}'",
+                    advice=f"name the array '{shown(spec.name)}' to silence this",
                 )
             )
         return {spec.name: other}
@@ -98,7 +98,8 @@ def _match_targets(data: ArrayData, outputs: tuple[TensorSpec, ...], cautions: l
             Caution(
                 code="target-renamed",
                 message=f"the array 'target:{shown(given[0])}' is taken for the model's only output "
-                f"'{shown(outputs[0].name)}': call it 'target:{shown(outputs[0].name)}' to silence this",
+                f"'{shown(outputs[0].name)}'",
+                advice=f"name the array 'target:{shown(outputs[0].name)}' to silence this",
             )
         )
         return {outputs[0].name: TARGET_PREFIX + given[0]}
@@ -115,6 +116,7 @@ def _unused(names: list[str], data: ArrayData, baseline: Baseline) -> Caution:
         code="unused-array",
         message=f"{shown(data.source)}: the arrays {listed(names)} are left out: they are no input of the model "
         f"({listed(spec.name for spec in baseline.inputs)}), not 'labels', and no target ({outputs})",
+        advice="rename the arrays that should be used",
     )
 
 
@@ -146,13 +148,22 @@ def _way_out(found: tuple[int, ...], expected: tuple[int | None, ...]) -> str:
 def _dtype_caution(array: AnyArray, spec: TensorSpec) -> list[Caution]:
     wanted = dtype_of(spec)
     if array.dtype.kind in "biu" and wanted.kind == "f":
-        why = f"{array.dtype} values become {wanted} as they are, without scaling: if the model was trained on scaled"
         return [
-            Caution(code="input-dtype", message=f"input '{shown(spec.name)}': {why} values, scale the array yourself")
+            Caution(
+                code="input-dtype",
+                message=f"input '{shown(spec.name)}': {array.dtype} values become {wanted} as they are, "
+                "without scaling",
+                advice="if the model was trained on scaled values, scale the array yourself",
+            )
         ]
     if array.dtype.kind == "f" and wanted.kind in "iu":
-        why = f"whole-numbered {array.dtype} values become {wanted}: store them as {wanted}"
-        return [Caution(code="input-dtype", message=f"input '{shown(spec.name)}': {why}")]
+        return [
+            Caution(
+                code="input-dtype",
+                message=f"input '{shown(spec.name)}': whole-numbered {array.dtype} values become {wanted}",
+                advice=f"store the array as {wanted}",
+            )
+        ]
     return []
 
 

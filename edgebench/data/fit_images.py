@@ -137,7 +137,8 @@ def _guess_caution(target: _ImageInput, guess: Preprocess) -> Caution:
         code="preprocess-guessed",
         message=f"nothing says how images become '{shown(target.name)}', so this is assumed: short side resized to "
         f"{guess.height}x{guess.width}, middle cropped, {guess.channels}, {values}; accuracy is wrong if the model was "
-        f"trained otherwise: {HOW_TO_DECLARE}",
+        "trained otherwise",
+        advice=HOW_TO_DECLARE,
     )
 
 

@@ -89,6 +89,7 @@ def _fit(data: Dataset, baseline: Baseline, preprocess: Preprocess | None, task:
     unused = Caution(
         code="preprocess-unused",
         message=f"`preprocess` is for images; {shown(data.source)} gives arrays, which are fed as they are",
+        advice="leave `preprocess` out, and prepare the arrays as the model was trained",
     )
     return replace(fitted, cautions=(*fitted.cautions, unused))
 
@@ -141,15 +142,16 @@ def _count_cautions(request: DataRequest, evaluation: int, calibration: int) -> 
             Caution(
                 code="few-calibration-samples",
                 message=f"{request.calibration_samples} calibration samples were asked for, {calibration} are used "
-                "(of a data set too small for both, a quarter): give more data or name other data with --calibration",
+                "(of a data set too small for both, a quarter)",
+                advice="give more data or name other data with --calibration",
             )
         )
     if request.evaluation_samples is not None and evaluation < request.evaluation_samples:
         cautions.append(
             Caution(
                 code="few-evaluation-samples",
-                message=f"{request.evaluation_samples} evaluation samples were asked for, {evaluation} are there: "
-                "give more data for narrower intervals",
+                message=f"{request.evaluation_samples} evaluation samples were asked for, {evaluation} are there",
+                advice="give more data for narrower intervals",
             )
         )
     return cautions
@@ -174,8 +176,8 @@ def _class_cautions(evaluation: Fitted, baseline: Baseline) -> list[Caution]:
             Caution(
                 code="class-count",
                 message=f"the data has {len(evaluation.classes)} classes ({listed(evaluation.classes)}), the model's "
-                f"output '{shown(output.name)}' has {model_classes}; class i of the data is compared with output i: "
-                "if that is wrong, give labels in the model's numbering by a CSV manifest",
+                f"output '{shown(output.name)}' has {model_classes}; class i of the data is compared with output i",
+                advice="if class i is not output i, give labels in the model's numbering by a CSV manifest",
             )
         ]
     return []

@@ -64,7 +64,8 @@ def _wild_caution(name: str, ours: InputProfile, wild: npt.NDArray[np.int64], na
         code="calibration-outlier",
         message=f"input '{shown(name)}': calibration sample {worst} ({shown(names[worst])}){others} reaches "
         f"{ours.largest[worst]:g} where the median sample reaches {median:g}; min-max ranges follow it and the "
-        "steps of all others grow: check or remove it",
+        "steps of all others grow",
+        advice=f"check or remove calibration sample {worst} ({shown(names[worst])}){others}",
     )
 
 
@@ -82,8 +83,8 @@ def _scale_cautions(
             likely = f"; {larger} looks unscaled (0-255)" if 100 <= factor <= 600 else ""
             yield Caution(
                 code="calibration-range",
-                message=f"input '{shown(name)}': {larger} values are {factor:.3g} times as large ({spans}){likely}: "
-                "prepare both in the same way",
+                message=f"input '{shown(name)}': {larger} values are {factor:.3g} times as large ({spans}){likely}",
+                advice="prepare calibration and evaluation in the same way",
             )
             return
     clipped = _share_outside(theirs.pooled, float(ours.lowest[tame].min()), float(ours.highest[tame].max()))
@@ -92,15 +93,16 @@ def _scale_cautions(
         yield Caution(
             code="calibration-range",
             message=f"input '{shown(name)}': {100 * clipped:.1f} % of the evaluation values lie outside of all "
-            f"calibration values and would be clipped ({spans}): "
-            "take calibration samples as varied as the evaluation's",
+            f"calibration values and would be clipped ({spans})",
+            advice="take calibration samples as varied as the evaluation's",
         )
     elif our_high - our_low > _WIDER_FACTOR * (their_high - their_low):
         width = (our_high - our_low) / max(their_high - their_low, sys.float_info.min)
         yield Caution(
             code="calibration-range",
             message=f"input '{shown(name)}': calibration is {width:.3g} times as wide as evaluation ({spans}), "
-            "which makes the steps coarser: take both from the same source",
+            "which makes the steps coarser",
+            advice="take calibration and evaluation samples from the same source",
         )
 
 
@@ -110,13 +112,15 @@ def _integer_cautions(name: str, ours: InputProfile, theirs: InputProfile) -> It
         yield Caution(
             code="input-negative-ids",
             message=f"whole-numbered input '{shown(name)}' goes below 0 ({spans}): a negative index into an embedding "
-            "table crashes or reads the wrong row; check the ids",
+            "table crashes or reads the wrong row",
+            advice=f"check the ids in '{shown(name)}'",
         )
     if ours.high - ours.low < (theirs.high - theirs.low) / 2:
         yield Caution(
             code="calibration-range",
             message=f"whole-numbered input '{shown(name)}': calibration covers less than half of evaluation's range "
-            f"({spans}): take calibration samples as varied as the evaluation's",
+            f"({spans})",
+            advice="take calibration samples as varied as the evaluation's",
         )
 
 

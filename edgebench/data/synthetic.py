@@ -62,6 +62,6 @@ def _caution(baseline: Baseline, kinds: dict[str, Kind]) -> Caution:
     return Caution(
         code="synthetic-inputs",
         message="no data was given, so inputs are random numbers: latency counts, errors against the baseline are only "
-        "a hint, nothing can be calibrated; name real data with --data"
-        + ("; " + ", ".join(assumed) if assumed else ""),
+        "a hint, nothing can be calibrated" + ("; " + ", ".join(assumed) if assumed else ""),
+        advice="name real data with --data",
     )

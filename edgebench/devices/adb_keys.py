@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import tempfile
+import threading
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from edgebench.errors import ConfigError, one_line
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+_ONE_READER = threading.Lock()  # the others find what the first one read
+
 
 class Signer:
     """What adb-shell signs with. Its own signer computes in Python: 50 devices would wait seconds for each other."""
@@ -23,14 +26,14 @@ class Signer:
         self._key = key
         self._public = public
 
-    def Sign(self, data: bytes) -> bytes:  # noqa: N802  # adb-shell's names
+    def Sign(self, data: bytes) -> bytes:  # adb-shell's names
         """The signature of a device's token, which stands for a SHA-1 digest (AOSP, adb's protocol)."""
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import padding, utils
 
         return self._key.sign(data, padding.PKCS1v15(), utils.Prehashed(hashes.SHA1()))
 
-    def GetPublicKey(self) -> bytes:  # noqa: N802
+    def GetPublicKey(self) -> bytes:
         return self._public
 
 
@@ -40,16 +43,22 @@ def signer() -> Signer:
     Raises:
         ConfigError: the key can't be read or made.
     """
-    users = Path.home() / ".android" / "adbkey"
-    key = users if users.is_file() else cache_folder("adb") / "adbkey"
+    key = key_file()
     try:
         if not key.is_file():
             _make(key)
-        return _read(key, key.stat().st_mtime_ns)
+        with _ONE_READER:
+            return _read(key, key.stat().st_mtime_ns)
     except Exception as error:  # adb-shell and its RSA library raise what they like for a file that is no key
         raise ConfigError(
             f"the adb key {key} can't be used ({one_line(error)}); move it away to get a new one"
         ) from error
+
+
+def key_file() -> Path:
+    """Where the private key is, or will be made."""
+    users = Path.home() / ".android" / "adbkey"
+    return users if users.is_file() else cache_folder("adb") / "adbkey"
 
 
 def public_key() -> bytes:

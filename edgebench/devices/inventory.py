@@ -10,21 +10,29 @@ from pathlib import Path
 from typing import Literal
 
 from edgebench import catalogue_files
-from edgebench.devices import adb_address, ssh_address
+from edgebench.devices import adb_address, edgetpu_address, ssh_address
 from edgebench.devices.adb import Adb
+from edgebench.devices.edgetpu import EdgeTpu
 from edgebench.devices.host import Host
+from edgebench.devices.official import program_files
 from edgebench.devices.protocol import Device
 from edgebench.devices.ssh import Ssh
 from edgebench.devices.virtual_device import VirtualDevice
 from edgebench.errors import ConfigError, InputError, MissingError
-from edgebench.types import DeviceSpec
+from edgebench.types import DeviceSpec, OfficialTools, Target
 from edgebench.yaml_files import load
 
 Driver = Callable[[DeviceSpec], Device]
 
-_DRIVERS: dict[str, Driver] = {"host": Host, "adb": Adb, "ssh": Ssh, "virtual": VirtualDevice}
+_DRIVERS: dict[str, Driver] = {"host": Host, "adb": Adb, "ssh": Ssh, "edgetpu": EdgeTpu, "virtual": VirtualDevice}
 # What a file's address must satisfy, so that a wrong one is told before anything is opened.
-_ADDRESS_CHECKS: dict[str, Callable[[str | None, str], object]] = {"adb": adb_address.parse, "ssh": ssh_address.parse}
+_ADDRESS_CHECKS: dict[str, Callable[[str | None, str], object]] = {
+    "adb": adb_address.parse,
+    "edgetpu": edgetpu_address.parse,
+    "ssh": ssh_address.parse,
+}
+# What drivers run models by; the others run them on the CPU.
+_DELEGATES = {"edgetpu": "edgetpu"}
 _ON_THIS_MACHINE = ("host", "edgetpu")
 _ENTRY_POINTS = "edgebench.drivers"  # NAME = "package.module:function"; the function makes a Device from a DeviceSpec
 
@@ -39,6 +47,7 @@ class _DeviceFile:
     python: str | None = None
     folder: str | None = None
     runner: Literal["python", "kit"] | None = None
+    tools: OfficialTools = dataclasses.field(default_factory=OfficialTools)
 
     def __post_init__(self) -> None:
         for name in ("address", "python", "folder"):
@@ -50,6 +59,9 @@ class _DeviceFile:
         for name in ("python", "folder", "runner"):
             if self.driver == "host" and getattr(self, name):
                 raise ValueError(f"driver host takes no `{name}`; drop it")
+        for name in ("folder", "runner"):
+            if self.driver == "edgetpu" and getattr(self, name):
+                raise ValueError(f"driver edgetpu takes no `{name}`; drop it")
 
 
 def list_devices() -> list[DeviceSpec]:
@@ -74,14 +86,24 @@ def open_device(name: str) -> Device:
     return _driver(spec, path)(spec)
 
 
-def check(name: str) -> None:
-    """Raise what `open_device` would raise for a name that the inventory does not have, or whose file is wrong."""
-    _read(_find(name))
+def check(name: str) -> DeviceSpec:
+    """What its file says; raises what `open_device` would for a name that is not there, or whose file is wrong."""
+    return _read(_find(name))
 
 
 def is_this_machine(name: str) -> bool:
     """Whether what runs on the device takes the CPUs of this machine; raises as `check` does."""
     return _read(_find(name)).driver in _ON_THIS_MACHINE
+
+
+def delegate(name: str) -> str:
+    """What runs models on the device: cpu, or the accelerator that its driver is for; raises as `check` does."""
+    return _DELEGATES.get(_read(_find(name)).driver, "cpu")
+
+
+def completed(asked: Target) -> Target:
+    """The target with its device's delegate, unless it asks for another than the CPU; raises as `check` does."""
+    return asked if asked.delegate != "cpu" else dataclasses.replace(asked, delegate=delegate(asked.device))
 
 
 def _find(name: str) -> Path:
@@ -107,7 +129,8 @@ def _read(path: Path) -> DeviceSpec:
             _ADDRESS_CHECKS[said.driver](said.address, path.stem)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
-    return DeviceSpec(name=path.stem, **dataclasses.asdict(said))
+    values = {field.name: getattr(said, field.name) for field in dataclasses.fields(said)}
+    return DeviceSpec(name=path.stem, **values | {"tools": program_files.beside(said.tools, path.parent)})
 
 
 def _driver(spec: DeviceSpec, path: Path) -> Driver:

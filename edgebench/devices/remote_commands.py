@@ -11,6 +11,9 @@ from collections.abc import Sequence
 # In the environment of every process that a command starts; children inherit it even when they leave the process group
 # or the session, and /proc shows it.
 _MARK = "EDGEBENCH_RUN"
+# In a work folder: what a runtime writes unasked (onnxruntime's telemetry does) goes when the folder goes. HOME stays,
+# as Python finds packages by it.
+_OWN_FOLDERS = "TMPDIR=$PWD XDG_CACHE_HOME=$PWD/.cache"
 
 
 def limited(argv: Sequence[str], limit_s: int, mark: str, folder: str | None, has_timeout: bool) -> str:
@@ -19,6 +22,8 @@ def limited(argv: Sequence[str], limit_s: int, mark: str, folder: str | None, ha
     The limit holds on the device: adbd and sshd leave a command running when their client is gone.
     """
     environment, command = f"{_MARK}={mark}", f"{shlex.join(argv)} </dev/null"
+    if folder is not None:
+        environment += f" {_OWN_FOLDERS}"
     end_all = f"({kill_marked(mark)}) >/dev/null 2>&1 </dev/null"
     if has_timeout:
         # It ends its own child or group only; those that left it would hold the output open, and run on.

@@ -87,7 +87,8 @@ def evaluate(
 
 _ASSUMED = Caution(
     code="task-assumed",
-    message="no task was named, and the output of shape (n, classes) is read as class scores: name it with --task",
+    message="no task was named, and the output of shape (n, classes) is read as class scores",
+    advice="name the task with --task",
 )
 
 

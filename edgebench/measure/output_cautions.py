@@ -27,8 +27,8 @@ def inspect(raw: Mapping[str, Array], artifact_outputs: tuple[Binding, ...], n: 
     """
     cautions = []
     if n < FEW_SAMPLES:
-        message = f"{n} samples: intervals are wide and rare errors unseen; evaluate at least {FEW_SAMPLES}"
-        cautions.append(Caution(code="few-samples", message=message))
+        message = f"{n} samples: intervals are wide and rare errors unseen"
+        cautions.append(Caution(code="few-samples", message=message, advice=f"evaluate at least {FEW_SAMPLES} samples"))
     for binding in artifact_outputs:
         cautions += _of_output(binding.baseline, raw[binding.tensor.name], binding.tensor)
     return cautions
@@ -56,20 +56,22 @@ def against_host(
         if samples:
             message = (
                 f"output '{name}' is up to {float(apart.max()):.3g} from the same file's on the host in {samples} of "
-                f"{len(apart)} samples (rounding explains {allowed:.3g}): its kernels compute something else; find the "
-                "cause before this file ships to it: edgebench devices check, another runtime version"
+                f"{len(apart)} samples (rounding explains {allowed:.3g}): its kernels compute something else"
             )
-            cautions.append(Caution(code="device-differs", message=message))
+            advice = (
+                "find the cause before this file ships to the device: edgebench devices check, another runtime version"
+            )
+            cautions.append(Caution(code="device-differs", message=message, advice=advice))
     return cautions
 
 
 def _of_output(name: str, raw: Array, spec: TensorSpec) -> Iterator[Caution]:
     if len(raw) > 1 and bool((raw == raw[:1]).all()):
-        message = (
-            f"output '{name}' is the same for all {len(raw)} samples: check the weights, the preprocessing and the "
-            "calibration data"
+        yield Caution(
+            code="constant-output",
+            message=f"output '{name}' is the same for all {len(raw)} samples",
+            advice="check the weights, the preprocessing and the calibration data",
         )
-        yield Caution(code="constant-output", message=message)
         return
     if spec.quantization is None or not np.issubdtype(raw.dtype, np.integer):
         return
@@ -89,9 +91,10 @@ def _of_softmax(name: str, raw: Array) -> Iterator[Caution]:
         message = (
             f"output '{name}' is a softmax in {raw.dtype} of the fixed scale 1/256: {lowest:.1%} of its numbers are 0 "
             f"and the best class is tied in {tied:.1%} of the samples (a tie counts as its lowest class), so top-5 and "
-            "SQNR say little: convert the model without its softmax, or with float outputs"
+            "SQNR say little"
         )
-        yield Caution(code="softmax-saturated", message=message)
+        advice = "convert the model without its softmax, or with float outputs"
+        yield Caution(code="softmax-saturated", message=message, advice=advice)
 
 
 def _of_range(name: str, raw: Array, zero_point: int) -> Iterator[Caution]:
@@ -101,8 +104,9 @@ def _of_range(name: str, raw: Array, zero_point: int) -> Iterator[Caution]:
     if zero_point > limits.min:
         clipped += float(np.mean(raw == limits.min))
     if clipped >= CLIPPED_FRACTION:
-        message = (
-            f"output '{name}': {clipped:.1%} of its numbers are at the limits of {raw.dtype}, so larger ones were cut: "
-            "calibrate with data of the full range, or with min-max"
+        yield Caution(
+            code="clipped-output",
+            message=f"output '{name}': {clipped:.1%} of its numbers are at the limits of {raw.dtype}, so larger ones "
+            "were cut",
+            advice="calibrate with data of the full range, or with min-max",
         )
-        yield Caution(code="clipped-output", message=message)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,19 +17,22 @@ from edgebench.arrays import Array
 from edgebench.devices import runners
 from edgebench.devices.protocol import CommandResult, Device
 from edgebench.devices.runners import Runner
-from edgebench.errors import ChildDiedError, EdgebenchError, InputError, StageError
+from edgebench.errors import InputError, RefusedError, StageError
+from edgebench.measure import tool_outputs, tool_session
 from edgebench.measure.feed_files import FeedFile
+from edgebench.measure.processes import LOGGED_CHARACTERS, logged, refuse_signal
+from edgebench.measure.tool_process import Tool
 from edgebench.types import Artifact, Caution, Plan, Round, Target
 
 _NS = 1_000_000_000
-_LOGGED_CHARACTERS = 4000  # of what a process printed; its last words tell why it ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """An artifact on a device. `model` is a remote path, `cpus` what the process is pinned to.
 
-    `log` gets one line of JSON for each process that ran; `cautions` belong to every measurement made here.
+    `log` gets one line of JSON for each process that ran; `cautions` belong to every measurement made here. `tool` is
+    the official program that runs it, None where a runner of ours does.
     """
 
     device: Device
@@ -41,6 +43,12 @@ class Deployment:
     cpus: tuple[int, ...]
     log: Path
     cautions: tuple[Caution, ...] = ()
+    tool: Tool | None = None
+
+    @property
+    def most_samples(self) -> int | None:
+        """How many samples can be answered there; None is any number, 0 none."""
+        return self.tool.most_samples if self.tool else None
 
 
 def deploy(device: Device, artifact: Artifact, run_folder: Path, target: Target) -> Deployment:
@@ -50,9 +58,11 @@ def deploy(device: Device, artifact: Artifact, run_folder: Path, target: Target)
         InputError: a file is gone from the run folder, or threads is below 1.
         MissingError: the device has no runner for the runtime.
         StageError: a file did not arrive whole.
+        RefusedError: the file was compiled for an accelerator that the target is not, or was not and should be.
     """
     if target.threads < 1:
         raise InputError(f"threads {target.threads}: at least 1 is needed")
+    artifact, cautions = _fitting(artifact, target)
     runner = runners.choose(device, target.runtime)
     folder = PurePosixPath(f"model-{artifact.sha256[:16]}")
     home = PurePosixPath(artifact.files[0]).parent  # external data lies where the model file says, relative to it
@@ -64,15 +74,19 @@ def deploy(device: Device, artifact: Artifact, run_folder: Path, target: Target)
     for remote, local in runner.files.items():
         device.push(local, remote)
     available = device.cpus()
+    cpus = available[: target.threads]
+    model = run_folder / artifact.files[0]
+    tool = tool_session.prepare(device, runner, model, target, cpus) if runner.is_official else None
     return Deployment(
         device=device,
         artifact=artifact,
         target=target,
         runner=runner,
         model=str(folder / PurePosixPath(artifact.files[0]).name),
-        cpus=available[: target.threads],
+        cpus=cpus,
         log=run_folder / "logs" / "runners.jsonl",
-        cautions=_thread_cautions(target, len(available)),
+        cautions=cautions + _thread_cautions(target, len(available)) + (tool.cautions if tool else ()),
+        tool=tool,
     )
 
 
@@ -86,6 +100,8 @@ def measure_round(deployment: Deployment, plan: Plan, index: int, feed: Mapping[
         StageError: the runner failed; says so in its words.
         ChildTimeoutError, ChildDiedError: it ran longer than `plan.timeout_s`, or a signal ended it.
     """
+    if deployment.tool is not None:
+        return tool_session.measure_round(deployment, deployment.tool, plan, index, feed)
     batch = deployment.artifact.batch or _count(feed)
     job = {
         "mode": "latency",
@@ -132,6 +148,8 @@ def run_outputs(deployment: Deployment, feed: Mapping[str, FeedFile], timeout_s:
     Raises:
         StageError, ChildTimeoutError, ChildDiedError: as `measure_round` does.
     """
+    if deployment.tool is not None:
+        return tool_outputs.run_outputs(deployment, deployment.tool, feed, timeout_s)
     job = {"mode": "outputs", "batch": deployment.artifact.batch or 1}
     names = [binding.tensor.name for binding in deployment.artifact.outputs]
     _, outputs = _run(deployment, job, feed, timeout_s, outputs=names)
@@ -154,6 +172,7 @@ def _run(
     job |= {
         "runtime": target.runtime,
         "delegate": target.delegate,
+        "delegate_options": {"device": device.spec.address} if target.delegate == "edgetpu" else {},
         "model": deployment.model,
         "threads": target.threads,
         "cpus": list(deployment.cpus),
@@ -185,29 +204,17 @@ def _process(deployment: Deployment, mode: str, remote: str, local: Path, timeou
     target = deployment.target
     facts: dict[str, Any] = {"mode": mode, "what": _where(deployment), "threads": target.threads}
     facts |= {"device": target.device, "began_s": round(time.time(), 3)}  # seconds since 1970
-    started = time.monotonic()
-    try:
+    with logged(deployment.log, facts):
         finished = deployment.device.run(argv, timeout_s)
-        facts |= {"exit_code": finished.exit_code, "stderr": finished.stderr[-_LOGGED_CHARACTERS:]}
+        facts |= {"exit_code": finished.exit_code, "stderr": finished.stderr[-LOGGED_CHARACTERS:]}
         result = _result(deployment, finished, f"{remote}/result.json", local)
         facts["loop_ns"] = result["loop_ns"]
         return result
-    except EdgebenchError as error:
-        facts["error"] = str(error)
-        raise
-    finally:
-        facts["seconds"] = round(time.monotonic() - started, 3)
-        deployment.log.parent.mkdir(parents=True, exist_ok=True)
-        with deployment.log.open("a", encoding="utf-8") as log:
-            log.write(json.dumps(facts) + "\n")
 
 
 def _result(deployment: Deployment, finished: CommandResult, remote: str, local: Path) -> dict[str, Any]:
     where = _where(deployment)
-    if finished.exit_code < 0:
-        name = signal.Signals(-finished.exit_code).name
-        hint = " (often: out of memory)" if name == "SIGKILL" else ""
-        raise ChildDiedError(f"{where}: its process was ended by {name}{hint}")
+    refuse_signal(finished, where)
     try:
         deployment.device.pull(remote, local)
         result = json.loads(local.read_text(encoding="utf-8"))
@@ -231,11 +238,31 @@ def _count(feed: Mapping[str, FeedFile]) -> int:
     return min((file.n for file in feed.values()), default=0)
 
 
+def _fitting(artifact: Artifact, target: Target) -> tuple[Artifact, tuple[Caution, ...]]:
+    """The file that the target can run: of one compiled for the Edge TPU, the CPU runs what it was compiled from."""
+    name = Path(artifact.files[0]).name
+    if target.delegate == "edgetpu":
+        if not artifact.is_for_edgetpu:
+            raise RefusedError(
+                f"{name} is not compiled for the Edge TPU, so device '{target.device}' would run it on the CPU; "
+                "take the recipe tflite-int8-edgetpu, or --device host"
+            )
+        return artifact, ()
+    if not artifact.is_for_edgetpu or target.delegate == "external":  # whose library may be libedgetpu
+        return artifact, ()
+    if artifact.edgetpu is None:
+        raise RefusedError(f"{name} is compiled for the Edge TPU, which device '{target.device}' does not have")
+    plain = replace(artifact, files=(artifact.edgetpu.plain_file,), sha256=artifact.edgetpu.plain_sha256, edgetpu=None)
+    message = f"device '{target.device}' has no Edge TPU: this is a CPU run of the file that was compiled for it"
+    advice = "for the Edge TPU's speed: --device coral-usb"
+    return plain, (Caution(code="edgetpu-file-on-cpu", message=message, advice=advice),)
+
+
 def _thread_cautions(target: Target, available: int) -> tuple[Caution, ...]:
     if target.threads <= available:
         return ()
     message = (
-        f"{target.threads} threads shared {available} CPUs of device '{target.device}', so they waited for each other; "
-        f"for a speed that means something: --threads {available}"
+        f"{target.threads} threads shared {available} CPUs of device '{target.device}', so they waited for each other"
     )
-    return (Caution(code="more-threads-than-cpus", message=message),)
+    advice = f"for a speed that means something: --threads {available}"
+    return (Caution(code="more-threads-than-cpus", message=message, advice=advice),)

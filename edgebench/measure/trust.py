@@ -1,6 +1,6 @@
 """Whether a measured latency can be believed: a verdict, and a caution for each doubt.
 
-A caution says what was seen, with its numbers, then the likely cause, then what to type next.
+A caution says what was seen, with its numbers, and the likely cause; its advice is what to type next.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edgebench.types import Caution, Measurement, Origin, Plan, Round, Verdict
+from edgebench.types import MOST_RUNS, Caution, Measurement, Origin, Plan, Round, Verdict
 
 # Below this many processes, the spread between processes (memory layout, neighbours, clocks) is not known.
 MIN_ROUNDS = 5
@@ -33,6 +33,8 @@ MIN_CPU_SHARE = 0.9
 # (A few interruptions of ten thousand short runs take much time and touch neither.)
 MAX_INTERRUPTED_FOR_P90 = 0.1
 MAX_INTERRUPTED_FOR_P50 = 0.5
+# A warm-up has settled when so many windows agree, each of at least `Plan.warmup_min_runs` runs: runner.warm_up.
+SETTLING_WINDOWS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ def judge(measurement: Measurement, plan: Plan) -> Trust:
 
     A pure function of its arguments. `invalid`: the numbers are not the speed of this model there. `too-few`: nothing
     is known about their spread. `throttled`: the device slowed down. `noisy`: they vary more than what one looks for.
+    Rounds of a program that keeps no single latencies are compared with each other only.
     """
     doubts = list(_doubts(measurement, plan))
     gravest = next(
@@ -62,20 +65,22 @@ _GRAVEST_FIRST = (Verdict.INVALID, Verdict.TOO_FEW, Verdict.THROTTLED, Verdict.N
 def _doubts(measurement: Measurement, plan: Plan) -> Iterator[tuple[Verdict, Caution]]:
     rounds = measurement.rounds
     if not rounds:
-        yield _doubt(Verdict.INVALID, "no-rounds", "no round was measured; run the same command again")
+        yield _doubt(Verdict.INVALID, "no-rounds", "no round was measured", "run the same command again")
         return
     if measurement.origin is Origin.EMULATED:
-        text = "the device's processor is emulated, so its times say nothing about speed; measure on a real device"
-        yield _doubt(Verdict.INVALID, "emulated", text)
+        text = "the device's processor is emulated, so its times say nothing about speed"
+        yield _doubt(Verdict.INVALID, "emulated", text, "measure on a real device")
     yield from _unlike(rounds)
     yield from _starved(rounds)
     yield from _too_few(rounds, plan)
     yield from _throttled(rounds)
     yield from _noisy(rounds)
+    yield from _unsteady_warm_up(rounds, plan)
+    yield from _non_finite(rounds)
 
 
-def _doubt(verdict: Verdict, code: str, message: str) -> tuple[Verdict, Caution]:
-    return verdict, Caution(code=code, message=message)
+def _doubt(verdict: Verdict, code: str, message: str, advice: str) -> tuple[Verdict, Caution]:
+    return verdict, Caution(code=code, message=message, advice=advice)
 
 
 def _unlike(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
@@ -90,9 +95,9 @@ def _unlike(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
             found = ", ".join(sorted(map(str, values)))
             text = (
                 f"the rounds do not belong together: {what} was {found}; likely cause: something was installed or "
-                "changed between them; measure again into a new folder: --out NEW"
+                "changed between them"
             )
-            yield _doubt(Verdict.INVALID, "unlike-rounds", text)
+            yield _doubt(Verdict.INVALID, "unlike-rounds", text, "measure again into a new folder: --out NEW")
 
 
 def _starved(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
@@ -105,10 +110,9 @@ def _starved(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
     text = (
         f"in {len(touched)} of {len(rounds)} rounds other work kept the process waiting: it had the CPU for "
         f"{min(map(_cpu_share, touched)):.0%} of the time, and up to {max(map(_interrupted, touched)):.0%} of the runs "
-        f"were interrupted; likely cause: {_neighbours(rounds)}; see what runs with: top, end it, and run again with "
-        "--out NEW"
+        f"were interrupted; likely cause: {_neighbours(rounds)}"
     )
-    yield _doubt(verdict, "starved", text)
+    yield _doubt(verdict, "starved", text, "see what runs with: top, end it, and run again with --out NEW")
 
 
 def _cpu_share(round: Round) -> float:
@@ -129,10 +133,10 @@ def _too_few(rounds: Sequence[Round], plan: Plan) -> Iterator[tuple[Verdict, Cau
     if len(rounds) < MIN_ROUNDS:
         text = (
             f"{len(rounds)} round{'' if len(rounds) == 1 else 's'}: how much one process differs from the next takes "
-            f"{MIN_ROUNDS} to see; run again with --rounds {MIN_ROUNDS}"
+            f"{MIN_ROUNDS} to see"
         )
-        yield _doubt(Verdict.TOO_FEW, "few-rounds", text)
-    runs = [len(round.latencies_ns) for round in rounds]
+        yield _doubt(Verdict.TOO_FEW, "few-rounds", text, f"run again with --rounds {MIN_ROUNDS}")
+    runs = [round.summary.runs if round.summary else len(round.latencies_ns) for round in rounds]
     if min(runs) < MIN_RUNS_IN_A_ROUND or sum(runs) < MIN_RUNS:
         wanted = max(MIN_RUNS_IN_A_ROUND, -(-MIN_RUNS // len(rounds)))
         run_s = statistics.median(_median(round) for round in rounds) / 1e9
@@ -143,24 +147,24 @@ def _too_few(rounds: Sequence[Round], plan: Plan) -> Iterator[tuple[Verdict, Cau
             remedy = f"--max-seconds {1.2 * wanted * run_s:.3g}"
         text = (
             f"{sum(runs)} runs, {min(runs)} in the shortest round, where {MIN_RUNS} and {MIN_RUNS_IN_A_ROUND} are "
-            f"needed; likely cause: {cause}; run again with {remedy}"
+            f"needed; likely cause: {cause}"
         )
-        yield _doubt(Verdict.TOO_FEW, "few-runs", text)
+        yield _doubt(Verdict.TOO_FEW, "few-runs", text, f"run again with {remedy}")
 
 
 def _throttled(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
     remedy = "let the device cool, give it air or a lower room temperature, and run again with --out NEW"
     status = max((moment.thermal_status or 0 for round in rounds for moment in (round.before, round.after)), default=0)
     if status >= THROTTLING_STATUS:
-        text = f"the device said that it throttles (thermal status {status}; 0 is none); {remedy}"
-        yield _doubt(Verdict.THROTTLED, "thermal-status", text)
+        text = f"the device said that it throttles (thermal status {status}; 0 is none)"
+        yield _doubt(Verdict.THROTTLED, "thermal-status", text, remedy)
     drift = statistics.median(_drift(round.latencies_ns) for round in rounds)
     if drift > MAX_DRIFT:
         text = (
             f"within a round, runs became {drift:.0%} slower from its first third to its last; likely cause: the clock "
-            f"falls under load; {remedy}"
+            "falls under load"
         )
-        yield _doubt(Verdict.THROTTLED, "slows-within-rounds", text)
+        yield _doubt(Verdict.THROTTLED, "slows-within-rounds", text, remedy)
     slower = _change([_median(round) for round in rounds])
     if slower <= MAX_DRIFT:
         return
@@ -172,30 +176,65 @@ def _throttled(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
     if len(heat) == len(rounds) and _rise(heat) >= MIN_RISE_C:
         signs.append(f"the temperature rose by {_rise(heat):.0f} °C to {heat[-1]:.0f} °C")
     if signs:
-        text = f"later rounds were {slower:.0%} slower while {' and '.join(signs)}; {remedy}"
-        yield _doubt(Verdict.THROTTLED, "slows-between-rounds", text)
+        text = f"later rounds were {slower:.0%} slower while {' and '.join(signs)}"
+        yield _doubt(Verdict.THROTTLED, "slows-between-rounds", text, remedy)
 
 
 def _noisy(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
     medians = [_median(round) for round in rounds]
     middle = statistics.median(medians)
     spread = (max(medians) - min(medians)) / middle
-    remedy = (
-        f"likely cause: {_neighbours(rounds)}; make the machine quiet and run again with --rounds {2 * len(rounds)}"
-    )
+    cause = f"likely cause: {_neighbours(rounds)}"
+    remedy = f"make the machine quiet and run again with --rounds {2 * len(rounds)}"
     if spread > MAX_SPREAD:
         text = (
             f"the medians of {len(rounds)} rounds lie {spread:.0%} apart ({min(medians) / 1e6:.4g} to "
-            f"{max(medians) / 1e6:.4g} ms; up to {MAX_SPREAD:.0%} is quiet); {remedy}"
+            f"{max(medians) / 1e6:.4g} ms; up to {MAX_SPREAD:.0%} is quiet); {cause}"
         )
-        yield _doubt(Verdict.NOISY, "rounds-differ", text)
+        yield _doubt(Verdict.NOISY, "rounds-differ", text, remedy)
     within = statistics.median(_quartile_distance(round.latencies_ns) for round in rounds)
     if within > MAX_WITHIN:
         text = (
             f"within a round, the middle half of the runs lies {within:.0%} of the median apart "
-            f"(up to {MAX_WITHIN:.0%} is quiet); {remedy}"
+            f"(up to {MAX_WITHIN:.0%} is quiet); {cause}"
         )
-        yield _doubt(Verdict.NOISY, "runs-differ", text)
+        yield _doubt(Verdict.NOISY, "runs-differ", text, remedy)
+
+
+def _unsteady_warm_up(rounds: Sequence[Round], plan: Plan) -> Iterator[tuple[Verdict, Caution]]:
+    """No verdict of its own: what it does to the latencies, if anything, `_noisy` and `_throttled` measure."""
+    unsteady = [round for round in rounds if round.is_steady is False]
+    if not unsteady or 2 * len(unsteady) < len(rounds):
+        return
+    needed = SETTLING_WINDOWS * plan.warmup_min_runs
+    run_s = statistics.median(_median(round) for round in unsteady) / 1e9
+    limit, cause = f"{plan.warmup_max_seconds:g} s", f"slowly rising clocks, or {_neighbours(rounds)}"
+    remedy = f"warmup_max_seconds: {2 * plan.warmup_max_seconds:g}"
+    if needed * run_s > plan.warmup_max_seconds:
+        cause = f"a run takes {run_s:.3g} s, and {needed} runs are needed to tell"
+        remedy = f"warmup_max_seconds: {1.2 * needed * run_s:.3g}"
+    elif max(len(round.warmup_ns) for round in unsteady) >= plan.max_runs:
+        limit, cause = f"{plan.max_runs} runs", f"a run takes {1e6 * run_s:.3g} µs only"
+        remedy = f"max_runs: {min(10 * plan.max_runs, MOST_RUNS)}"
+    text = (
+        f"in {len(unsteady)} of {len(rounds)} rounds the warm-up came to its limit of {limit} before its runs had "
+        f"settled; likely cause: {cause}"
+    )
+    advice = f"warm up longer, by a matrix file's `plan: {{{remedy}}}`"
+    yield _doubt(Verdict.STABLE, "unsteady-warm-up", text, advice)
+
+
+def _non_finite(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
+    """No verdict of its own: the times are those of the runs, whatever they computed."""
+    most: dict[str, int] = {}
+    for round in rounds:
+        for name, count in round.non_finite.items():
+            most[name] = max(count, most.get(name, 0))
+    bad = ", ".join(f"{count} of '{name}'" for name, count in most.items() if count)
+    if bad:
+        text = f"outputs had NaN or infinite values while measuring: {bad} in one run"
+        advice = "look at the inputs, or for an overflow (fp16) or a division by zero in the model"
+        yield _doubt(Verdict.STABLE, "non-finite", text, advice)
 
 
 def _neighbours(rounds: Sequence[Round]) -> str:
@@ -209,6 +248,9 @@ def _neighbours(rounds: Sequence[Round]) -> str:
 
 
 def _median(round: Round) -> float:
+    """Of its latencies; where a program keeps none, its own median, or its mean where it says no median."""
+    if round.summary is not None:
+        return round.summary.mean_ns if round.summary.median_ns is None else round.summary.median_ns
     return statistics.median(round.latencies_ns)
 
 

@@ -26,6 +26,7 @@ def load_into(module: Any, path: Path) -> tuple[Caution, ...]:
             Caution(
                 code="checkpoint-prefix",
                 message=f"every key of {path.name} starts with '{stripped}' (of a wrapped model); it was taken off",
+                advice="",
             ),
         )
     refuse_other_keys(path, expected=set(expected), found=set(state))
@@ -92,7 +93,8 @@ def _unwrapped(content: dict[str, Any], path: Path) -> tuple[dict[str, Any], tup
         inner = content.get(key)
         if isinstance(inner, Mapping) and inner:
             message = f"the weights were taken from '{key}' of {path.name}; its other entries were left out"
-            return dict(inner), (Caution(code="checkpoint-entry", message=message),)
+            advice = "if other weights are meant, save them alone in a file"
+            return dict(inner), (Caution(code="checkpoint-entry", message=message, advice=advice),)
     strangers = [key for key, value in content.items() if not isinstance(value, torch.Tensor)]
     if strangers:
         raise ModelError(f"weights '{path}' are no state_dict: {_first(strangers)} hold no tensors")

@@ -47,4 +47,5 @@ def random_weights(model: str) -> Caution:
     return Caution(
         code="random-weights",
         message=f"{model} has random weights: its latency and size count, its accuracy and agreement mean nothing",
+        advice="for accuracy give trained weights: --weights FILE",
     )

@@ -115,7 +115,8 @@ def read_tflite(path: Path) -> Contents:
     cautions: tuple[Caution, ...] = ()
     if any(detail["dtype"] in (np.int8, np.uint8) and detail["quantization"][0] for detail in details.values()):
         message = f"{path.name} is quantized already: what is compared with it is not compared with a float model"
-        cautions = (Caution(code="quantized-baseline", message=message),)
+        advice = "give the float model that it was made from"
+        cautions = (Caution(code="quantized-baseline", message=message, advice=advice),)
     return Contents(
         inputs=specs[0],
         outputs=specs[1],

@@ -58,7 +58,8 @@ def _export(module: Any, sample: dict[str, Any], name: str) -> tuple[Any, tuple[
             "or pass a .pt2 or .onnx file"
         ) from error
     message = f"the snapshot of '{name}' takes one sample at a time, batches can't be measured: {doubt}"
-    return program, (Caution(code="fixed-batch", message=message),)
+    advice = "for batches, rewrite the part of the model that fixes the batch"
+    return program, (Caution(code="fixed-batch", message=message, advice=advice),)
 
 
 def _trace(module: Any, sample: dict[str, Any], *, is_batch_open: bool) -> Any:

@@ -80,7 +80,7 @@ class Builder:
 
         if recipe.calibration is None:
             return
-        findings = [c.message for c in self._subject.data.cautions if c.code in BLOCKING_CODES]
+        findings = [f"{c.message}: {c.advice}" for c in self._subject.data.cautions if c.code in BLOCKING_CODES]
         if findings:
             raise RefusedError(f"recipe '{recipe.name}' can't calibrate with these samples: {'; '.join(findings)}")
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from edgebench.codec import to_plain
+from edgebench.devices import inventory
 from edgebench.errors import RefusedError, StageError
 from edgebench.matrix import Matrix
 from edgebench.types import (
@@ -81,7 +82,8 @@ def expand(matrix: Matrix, baseline: Baseline, data: PreparedData, *, with_plan:
     cells = []
     for recipe in matrix.recipes:
         for batch in axes.batches:
-            for target in axes.targets(recipe.format):
+            for asked in axes.targets(recipe.format):
+                target = inventory.completed(asked)
                 id = cell_id(baseline.sha256, recipe, batch, target, plan, data)
                 cells.append(Cell(id=id, model=baseline.name, recipe=recipe, batch=batch, target=target, plan=plan))
     return tuple(cells)

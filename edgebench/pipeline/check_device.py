@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,9 @@ from edgebench.devices.lease import lease
 from edgebench.errors import EdgebenchError, StageError
 from edgebench.measure import feed, session
 from edgebench.measure.feed_files import FeedFolder
-from edgebench.types import Artifact, Origin, Target
+from edgebench.pipeline import check_adb
+from edgebench.pipeline.finding import Finding, Level, from_error, judged, warned
+from edgebench.types import Artifact, DeviceSpec, Origin, Target
 
 if TYPE_CHECKING:
     from edgebench.devices.protocol import CommandResult, Device
@@ -48,22 +49,6 @@ _ROUNDING_INT8 = 0.02  # one or two codes of an output that fills its range
 _MODERATE, _SEVERE = 2, 3  # Android's thermal status; from severe on, the system throttles what the user sees
 
 
-class Level(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What was looked at, how it is, the value seen, and the one thing to do about it ("" when it is fine)."""
-
-    item: str
-    level: Level
-    value: str
-    fix: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """All findings about a device; `origin` tells a simulated device from a real one."""
@@ -82,12 +67,12 @@ class Health:
 def check(name: str, on_finding: Callable[[Finding], None], on_wait: Callable[[str], None]) -> Health:
     """Look at everything that applies to the device `name`; `on_finding` hears of each at once.
 
-    A device that can't be reached has one finding, which says why.
+    Of a device that can't be reached there are only this machine's side and why.
 
     Raises:
         InputError: there is no such device, or its file is wrong.
     """
-    inventory.check(name)
+    spec = inventory.check(name)
     findings: list[Finding] = []
 
     def tell(finding: Finding) -> None:
@@ -96,25 +81,29 @@ def check(name: str, on_finding: Callable[[Finding], None], on_wait: Callable[[s
 
     origin = Origin.MEASURED
     with lease(name, on_wait):
+        for finding in check_adb.looks(spec) if spec.driver in check_adb.DRIVERS else ():
+            tell(finding)
         try:
             device = inventory.open_device(name)
         except EdgebenchError as error:
-            tell(_from_error("connection", error))
+            tell(from_error("connection", error, name))
             return Health(device=name, origin=origin, findings=tuple(findings))
         with closing(device):
             origin = device.origin
             tell(Finding(item="connection", level=Level.OK, value=device.spec.address or "this machine"))
-            for item, look in _looks():
+            for item, look in _looks(spec):
                 try:
                     tell(look(device))
                 except EdgebenchError as error:
-                    tell(_from_error(item, error))
+                    tell(from_error(item, error, name))
             for finding in _conditions(device):
                 tell(finding)
     return Health(device=name, origin=origin, findings=tuple(findings))
 
 
-def _looks() -> Iterator[tuple[str, Callable[[Device], Finding]]]:
+def _looks(spec: DeviceSpec) -> Iterator[tuple[str, Callable[[Device], Finding]]]:
+    if spec.driver in check_adb.DRIVERS:
+        yield "routes", check_adb.second_route
     yield "exit status", _exit_status
     yield "output", _output
     yield "file transfer", _transfer
@@ -128,13 +117,13 @@ def _looks() -> Iterator[tuple[str, Callable[[Device], Finding]]]:
 
 
 def _exit_status(device: Device) -> Finding:
-    return _judged("exit status", _shell(device, "exit 7").exit_code, 7, "the device loses exit statuses")
+    return judged("exit status", _shell(device, "exit 7").exit_code, 7, "the device loses exit statuses")
 
 
 def _output(device: Device) -> Finding:
     done = _shell(device, "echo out; echo err >&2")
     found = (done.stdout.strip(), done.stderr.strip())
-    return _judged("output", found, ("out", "err"), "the device mixes or loses what programs print")
+    return judged("output", found, ("out", "err"), "the device mixes or loses what programs print")
 
 
 def _transfer(device: Device) -> Finding:
@@ -162,7 +151,9 @@ def _clock(device: Device) -> Finding:
     try:
         first, second = map(float, times.stdout.split())
     except ValueError:
-        return Finding(item="clock", level=Level.WARN, value="/proc/uptime can't be read")
+        return Finding(
+            item="clock", level=Level.WARN, value="/proc/uptime can't be read", fix="let its shell user read it"
+        )
     if not 0.3 < second - first < 10:
         value = f"{second - first:.2f} s went by while it slept half a second"
         return Finding(
@@ -174,13 +165,13 @@ def _clock(device: Device) -> Finding:
 def _executable_folder(device: Device) -> Finding:
     script = 'printf "#!%s\\nexit 5\\n" "$(command -v sh)" > run.sh && chmod 755 run.sh && ./run.sh'
     fix = "name a `folder:` in its file that is not mounted noexec"
-    return _judged("executable folder", _shell(device, script).exit_code, 5, "a program put there does not start", fix)
+    return judged("executable folder", _shell(device, script).exit_code, 5, "a program put there does not start", fix)
 
 
 def _free_space(device: Device) -> Finding:
     columns = _shell(device, "df -Pk . | tail -n 1").stdout.split()
     if len(columns) < 4 or not columns[3].isdecimal():
-        return Finding(item="free space", level=Level.WARN, value="df does not say")
+        return Finding(item="free space", level=Level.WARN, value="df does not say", fix="look by hand: df")
     free_bytes = int(columns[3]) * 1024
     value = f"{free_bytes / 1e9:.3g} GB"
     if free_bytes < _MIN_FREE_BYTES:
@@ -220,7 +211,8 @@ def _answers(device: Device, file: str, runtime: str) -> Finding:
         return Finding(item=item, level=Level.OK, value="bit-equal to this machine's")
     value = f"up to {apart:.1e} of the largest output from this machine's"
     if apart <= (_ROUNDING_FP32 if "fp32" in file else _ROUNDING_INT8):
-        return Finding(item=item, level=Level.OK if "fp32" in file else Level.WARN, value=value)
+        fix = "its kernels round in another way: compare accuracy there, not only here"
+        return warned(item, value, "fp32" not in file, fix)
     fix = "its kernels compute something else: try another runtime version, and do not ship before the cause is known"
     return Finding(item=item, level=Level.FAIL, value=value, fix=fix)
 
@@ -254,24 +246,24 @@ def _conditions(device: Device) -> Iterator[Finding]:
     if now.temperature_c is not None:
         is_hot = now.temperature_c > _MAX_TEMPERATURE_C
         fix = "let it cool, give it air, or wait for it with plan: cooldown" if is_hot else ""
-        yield _warned("temperature", f"{now.temperature_c:.1f} °C", is_hot, fix)
+        yield warned("temperature", f"{now.temperature_c:.1f} °C", is_hot, fix)
     if now.battery_fraction is not None:
         is_low = now.battery_fraction < _MIN_BATTERY and not now.is_charging
         charging = ", charging" if now.is_charging else ""
-        yield _warned("battery", f"{now.battery_fraction:.0%}{charging}", is_low, "charge it above 30 %")
+        yield warned("battery", f"{now.battery_fraction:.0%}{charging}", is_low, "charge it above 30 %")
     if now.is_low_power is not None:
         said = "on" if now.is_low_power else "off"
-        yield _warned("battery saver", said, now.is_low_power, "switch it off: it lowers the clocks")
+        yield warned("battery saver", said, now.is_low_power, "switch it off: it lowers the clocks")
     if now.is_screen_on is not None:
         said = "on" if now.is_screen_on else "off"
-        yield _warned("screen", said, not now.is_screen_on, "keep it on: with it off the system lowers the clocks")
+        yield warned("screen", said, not now.is_screen_on, "keep it on: with it off the system lowers the clocks")
     if now.governor is not None:
         is_slow = "powersave" in now.governor
-        yield _warned("governor", now.governor, is_slow, "choose another: powersave holds the lowest clock")
+        yield warned("governor", now.governor, is_slow, "choose another: powersave holds the lowest clock")
     if now.load_1min is not None:
         busy = now.load_1min / len(device.cpus())
         is_busy = busy > _MAX_LOAD_PER_CPU
-        yield _warned(
+        yield warned(
             "load", f"{now.load_1min:.2f} on {len(device.cpus())} CPUs", is_busy, "end what runs there, see: top"
         )
     if unread:
@@ -280,18 +272,3 @@ def _conditions(device: Device) -> Iterator[Finding]:
 
 def _shell(device: Device, script: str) -> CommandResult:
     return device.run(("sh", "-c", script), _LIMIT_S)
-
-
-def _judged(item: str, found: object, wanted: object, wrong: str, fix: str = "use another route to it") -> Finding:
-    if found == wanted:
-        return Finding(item=item, level=Level.OK, value=f"{found!r} as asked".replace("'", ""))
-    return Finding(item=item, level=Level.FAIL, value=f"{wrong}: {found!r} instead of {wanted!r}", fix=fix)
-
-
-def _warned(item: str, value: str, is_bad: bool, fix: str) -> Finding:
-    return Finding(item=item, level=Level.WARN if is_bad else Level.OK, value=value, fix=fix if is_bad else "")
-
-
-def _from_error(item: str, error: EdgebenchError) -> Finding:
-    """Our messages say what was found and what to do in one line."""
-    return Finding(item=item, level=Level.FAIL, value=str(error))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,23 @@ class EvaluationSet:
             task=data.task,
             classes=len(data.classes) or None,
             baseline_outputs=baseline_outputs,
+        )
+
+    def first(self, n: int) -> EvaluationSet:
+        """The first `n` samples as a set of its own; all of them where it has no more."""
+        if len(self.samples) <= n:
+            return self
+        outputs = self.baseline_outputs
+        return replace(
+            self,
+            samples=Samples(
+                inputs={name: array[:n] for name, array in self.samples.inputs.items()},
+                labels=None if self.samples.labels is None else self.samples.labels[:n],
+                targets={name: array[:n] for name, array in self.samples.targets.items()},
+                names=self.samples.names[:n],
+            ),
+            sha256=hashlib.sha256(f"first {n} of {self.sha256}".encode()).hexdigest(),
+            baseline_outputs=None if outputs is None else {name: array[:n] for name, array in outputs.items()},
         )
 
     def one_batch(self, size: int) -> dict[str, Array]:

@@ -110,7 +110,8 @@ def _cells(file: Path, artifact: Artifact, prepared: PreparedData, axes: Axes) -
     batches = axes.batches if artifact.batch is None else (artifact.batch,)
     cells = []
     for batch in batches:
-        for target in axes.targets(artifact.format):
+        for asked in axes.targets(artifact.format):
+            target = inventory.completed(asked)
             id = cell_id(artifact.sha256, None, batch, target, axes.plan, prepared)
             cells.append(Cell(id=id, model=file.name, recipe=None, batch=batch, target=target, plan=axes.plan))
     return cells

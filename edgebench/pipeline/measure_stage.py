@@ -6,7 +6,7 @@ import random
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgebench.devices import inventory
@@ -21,7 +21,7 @@ from edgebench.pipeline.environment import fingerprint
 from edgebench.pipeline.evaluation_set import EvaluationSet
 from edgebench.pipeline.progress import Reporter
 from edgebench.pipeline.run_folder import RunFolder
-from edgebench.types import Artifact, Evaluation, Measurement, Plan, Precision, Round
+from edgebench.types import Artifact, Caution, Evaluation, Measurement, Plan, Precision, Round
 
 if TYPE_CHECKING:
     from edgebench.devices.protocol import Device
@@ -39,11 +39,11 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Deployed:
-    """A cell whose file lies on its device and answered there."""
+    """A cell whose file lies on its device and answered there; `evaluation` is None where it can't give answers."""
 
     item: Ready
     deployment: session.Deployment
-    evaluation: Evaluation
+    evaluation: Evaluation | None
 
 
 class MeasureStage:
@@ -73,6 +73,7 @@ class MeasureStage:
                         pass
                 except BaseException:  # Ctrl-C most of all: each device ends the round it is at, and is left clean
                     self._is_stopping.set()
+                    self._reporter.notice("stopping as soon as each device has ended its round and is as it was found")
                     raise
         for name in [name for name in by_device if name not in remote]:
             self._begin({name: by_device[name]})
@@ -177,8 +178,23 @@ class MeasureStage:
         one_batch = self._answers.one_batch(artifact, cell.batch or 1, each.item.evaluation_set)
         return session.measure_round(each.deployment, plan, index, one_batch)
 
-    def _evaluate(self, deployment: session.Deployment, item: Ready) -> Evaluation:
-        artifact, known, target = item.artifact, item.evaluation_set, item.cell.target
+    def _evaluate(self, deployment: session.Deployment, item: Ready) -> Evaluation | None:
+        most = deployment.most_samples
+        if most is None or most >= len(item.evaluation_set.samples):
+            return self._evaluate_on(deployment, item, item.evaluation_set)
+        if most == 0:
+            return None
+        evaluation = self._evaluate_on(deployment, item, item.evaluation_set.first(most))
+        message = (
+            f"{item.cell.target.runtime} answers one batch a process, so that accuracy there is of the first {most} of "
+            f"{len(item.evaluation_set.samples)} samples"
+        )
+        advice = f"for the accuracy of all samples: --runtime {PROOF_RUNTIME[item.artifact.format]}"
+        doubt = Caution(code="first-samples", message=message, advice=advice)
+        return replace(evaluation, cautions=(*evaluation.cautions, doubt))
+
+    def _evaluate_on(self, deployment: session.Deployment, item: Ready, known: EvaluationSet) -> Evaluation:
+        artifact, target = item.artifact, item.cell.target
         raw = self._answers.raw(deployment, known)
         float_outputs = host_outputs = None
         if item.float_artifact and item.float_artifact.sha256 != artifact.sha256:
@@ -206,7 +222,9 @@ class MeasureStage:
 
 def describe(cell: Cell) -> str:
     """The cell in a few words, for progress lines."""
-    words = [cell.recipe.name if cell.recipe else cell.model, f"on {cell.target.device},", cell.target.runtime]
+    target = cell.target
+    runtime = target.runtime if target.delegate == "cpu" else f"{target.runtime}:{target.delegate}"
+    words = [cell.recipe.name if cell.recipe else cell.model, f"on {target.device},", runtime]
     words.append(f"{cell.target.threads} thread{'s' if cell.target.threads > 1 else ''}")
     if cell.batch != 1:
         words.append(f"batch {cell.batch or 'open'}")

@@ -76,6 +76,8 @@ def _figure(row: Row, name: str) -> tuple[float | None, str | None]:
 
 
 def _latency(row: Row, percentile: str) -> tuple[float | None, str | None]:
+    if row.tool_mean_ms is not None:
+        return None, f"{row.record.runtime} tells a mean and no {percentile}; measure it with another runtime"
     if row.latency is None or row.trust is None:
         return None, None
     if row.origin is not Origin.MEASURED:

@@ -19,7 +19,7 @@ def to_csv(rows: Sequence[Row]) -> str:
 
     Figures have nine significant digits; the JSON document has them all.
     """
-    columns = _COLUMNS | _metric_columns(rows)
+    columns = _COLUMNS | _tool_columns(rows) | _edgetpu_columns(rows) | _metric_columns(rows)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_written(name) for name in columns)
@@ -90,6 +90,27 @@ _COLUMNS: dict[str, Figure] = {
     **_estimate("agreement", lambda row: row.agreement),
     "sqnr_db": lambda row: row.sqnr_db,
 }
+
+
+def _tool_columns(rows: Sequence[Row]) -> dict[str, Figure]:
+    """The means that official programs printed, where some row has one."""
+    if not any(row.tool_mean_ms for row in rows):
+        return {}
+    return _estimate("tool_mean_ms", lambda row: row.tool_mean_ms) | {
+        "tool_runs": lambda row: row.tool_mean_ms.n if row.tool_mean_ms else None
+    }
+
+
+def _edgetpu_columns(rows: Sequence[Row]) -> dict[str, Figure]:
+    """What edgetpu_compiler said, where some row's file was compiled for the Edge TPU."""
+    names = ("share", "mapped_ops", "total_ops", "subgraphs", "cached_bytes", "streamed_bytes")
+    if not any(row.record.artifact and row.record.artifact.edgetpu for row in rows):
+        return {}
+    return {f"edgetpu_{name}": _on_edgetpu(name) for name in names}
+
+
+def _on_edgetpu(name: str) -> Figure:
+    return _converted(lambda artifact: getattr(artifact.edgetpu, name, None))
 
 
 def _metric_columns(rows: Sequence[Row]) -> dict[str, Figure]:

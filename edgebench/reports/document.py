@@ -57,6 +57,7 @@ def _record(row: Row) -> dict[str, Any]:
         "origin": row.origin,
         "at": record.at,
         "latency": to_plain(row.latency) if row.latency else None,
+        "tool_mean_ms": to_plain(row.tool_mean_ms),
         "speed_up": to_plain(row.speed_up),
         "memory": {"peak_rss_bytes": row.peak_rss_bytes} if row.latency else None,
         "trust": {"verdict": row.trust.verdict, "cautions": to_plain(row.cautions)} if row.trust else None,
@@ -106,6 +107,7 @@ def _artifact(artifact: Artifact) -> dict[str, Any]:
         "conversion_peak_rss_bytes": artifact.conversion_peak_rss_bytes,
         "census": to_plain(artifact.census),
         "calibration_sha256": artifact.calibration_sha256,
+        "edgetpu": {**to_plain(artifact.edgetpu), "share": artifact.edgetpu.share} if artifact.edgetpu else None,
     }
 
 

@@ -70,8 +70,10 @@ def columns(rows: Sequence[Row]) -> tuple[Column, ...]:
     figures = [
         _figure("precision", About.ACCURACY, dashes, [row.precision or notation.MISSING for row in rows], False),
         _figure("size MB", About.SPEED, dashes, [notation.megabytes(row.size_bytes) for row in rows]),
+        _figure("ops on Edge TPU", About.SPEED, dashes, [_on_edgetpu(row) for row in rows]),
         _figure("p50 ms", About.SPEED, dashes, [latency(row, "p50") for row in rows]),
         _figure("p90 ms", About.SPEED, dashes, [latency(row, "p90") for row in rows]),
+        _figure("mean ms, tool's own", About.SPEED, dashes, [_tool_mean(row) for row in rows]),
         _figure("speed-up", About.SPEED, dashes, [_times(row.speed_up) for row in rows]),
         _accuracy(rows, floats),
         _figure("drop pp", About.ACCURACY, dashes, [notation.with_interval(row.drop_pp, places=2) for row in rows]),
@@ -81,6 +83,18 @@ def columns(rows: Sequence[Row]) -> tuple[Column, ...]:
     ]
     filled = [column for column in figures if any(cell != notation.MISSING for cell in column.cells)]
     return (*identity, *filled, _figure("trust", About.SPEED, dashes, [outcome(row) for row in rows], False))
+
+
+def _on_edgetpu(row: Row) -> str:
+    """The headline of a compiled file; what the CPU ran of it is not the Edge TPU's."""
+    facts = row.record.artifact.edgetpu if row.record.artifact else None
+    if facts is None:
+        return notation.MISSING
+    if facts.mapped_ops == 0:
+        return f"0 of {facts.total_ops}: a CPU run"
+    if row.latency and row.record.target and row.record.target.delegate == "cpu":
+        return "a CPU run"
+    return f"{facts.share:.0%} ({facts.mapped_ops} of {facts.total_ops})"
 
 
 def _figure(
@@ -123,6 +137,14 @@ def latency(row: Row, percentile: str) -> str:
     text = notation.with_margin(_percentile(row.latency, percentile))
     if percentile not in row.latency.enough_for:
         text = notation.TOO_FEW + text
+    return text if row.origin is Origin.MEASURED else f"{text} ({row.origin})"
+
+
+def _tool_mean(row: Row) -> str:
+    """An official program's own mean, with the runs that it is of; not a percentile, so in a column of its own."""
+    if row.tool_mean_ms is None:
+        return notation.MISSING
+    text = f"{notation.with_margin(row.tool_mean_ms)} of {row.tool_mean_ms.n} runs"
     return text if row.origin is Origin.MEASURED else f"{text} ({row.origin})"
 
 

@@ -93,7 +93,7 @@ def _fronts(rows: Sequence[Row]) -> Iterator[_Chart]:
 
 def _rounds(rows: Sequence[Row]) -> Iterator[_Chart]:
     for place, (row, label) in enumerate(zip(rows, grid.labels(rows), strict=True)):
-        if row.record.measurement and row.record.measurement.rounds:
+        if row.record.measurement and row.latency:  # an official program's rounds have no single runs to draw
             rounds = row.record.measurement.rounds
             svg = Markup(charts.rounds_chart(f"rounds{place}", label, rounds))
             told = [] if row.origin is Origin.MEASURED else [f"{row.origin}, not measured"]

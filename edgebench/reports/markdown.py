@@ -18,7 +18,7 @@ def to_markdown(run: RunInfo | None, rows: Sequence[Row]) -> str:
     parts.append(_table(grid.columns(rows)) if rows else "no records")
     parts += _bullets(notes.legend(rows))
     doubts = [
-        f"**{_escaped(doubt.code)}** ({_escaped(notes.where(doubt, rows))}): {_escaped(doubt.advice)}"
+        f"**{_escaped(doubt.code)}** ({_escaped(notes.where(doubt, rows))}): {_escaped(doubt.told)}"
         for doubt in notes.doubts(run, rows)
     ]
     if doubts:

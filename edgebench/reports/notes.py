@@ -12,20 +12,19 @@ from edgebench.store import RunInfo
 from edgebench.types import Caution, Origin
 
 WHOLE_RUN = "whole run"
-# A clause up to this long is told whole.
-_SHORT = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
     """All cautions of one code and advice. `rows` are places of rows, none for a doubt about the whole run.
 
-    `found` holds each distinct message with the labels of its rows.
+    `told` is the advice; the message of a caution that has none, which then stands alone. `found` holds each distinct
+    message with the labels of its rows.
     """
 
     code: str
     rows: tuple[int, ...]
-    advice: str
+    told: str
     found: tuple[tuple[str, tuple[str, ...]], ...]
 
 
@@ -40,26 +39,20 @@ def doubts(run: RunInfo | None, rows: Sequence[Row]) -> tuple[Doubt, ...]:
 def _alike(cautions: Sequence[tuple[Caution, int | None, str]]) -> tuple[Doubt, ...]:
     groups: dict[tuple[str, str], list[tuple[Caution, int | None, str]]] = {}
     for one in cautions:
-        groups.setdefault((one_line(one[0].code), _advice(one_line(one[0].message))), []).append(one)
-    return tuple(_doubt(code, advice, alike) for (code, advice), alike in groups.items())
+        groups.setdefault((one_line(one[0].code), one_line(one[0].advice or one[0].message)), []).append(one)
+    return tuple(_doubt(code, told, alike) for (code, told), alike in groups.items())
 
 
-def _doubt(code: str, advice: str, alike: Sequence[tuple[Caution, int | None, str]]) -> Doubt:
+def _doubt(code: str, told: str, alike: Sequence[tuple[Caution, int | None, str]]) -> Doubt:
     about: dict[str, list[str]] = {}
     for caution, _, label in alike:
         about.setdefault(one_line(caution.message), []).append(label)
     return Doubt(
         code=code,
         rows=tuple(dict.fromkeys(place for _, place, _ in alike if place is not None)),
-        advice=advice,
+        told=told,
         found=tuple((message, tuple(dict.fromkeys(names))) for message, names in about.items()),
     )
-
-
-def _advice(message: str) -> str:
-    """What a message says to do: its last clause, as cautions end with the next step."""
-    clause = message.rpartition("; ")[2]
-    return clause if len(clause) <= _SHORT else clause.rpartition(": ")[2]
 
 
 def where(doubt: Doubt, rows: Sequence[Row]) -> str:
@@ -77,7 +70,9 @@ def legend(rows: Sequence[Row]) -> tuple[str, ...]:
     terms = {
         "agreement: same decision as the baseline": any(row.agreement for row in rows),
         "drop pp: accuracy lost, percentage points": any(row.drop_pp for row in rows),
-        "±, [low, high]: 95 % interval": any(row.latency or row.metric or row.agreement for row in rows),
+        "±, [low, high]: 95 % interval": any(
+            row.latency or row.tool_mean_ms or row.metric or row.agreement for row in rows
+        ),
     }
     lines = [" · ".join(text for text, is_shown in terms.items() if is_shown)]
     marks = {
@@ -90,6 +85,9 @@ def legend(rows: Sequence[Row]) -> tuple[str, ...]:
         ),
         "~: too few samples to tell this percentile; measure longer (more rounds or runs).": any(
             row.latency and not {"p50", "p90"} <= set(row.latency.enough_for) for row in rows
+        ),
+        "mean ms, tool's own: as the official program printed it, the middle of the rounds'; no single runs.": any(
+            row.tool_mean_ms for row in rows
         ),
         "simulated, emulated: these latencies are not a device's.": any(
             row.origin not in (None, Origin.MEASURED) for row in rows

@@ -9,7 +9,7 @@ from edgebench.reports import grid, pareto
 from edgebench.reports.notation import MISSING, decibels, megabytes, number, one_line
 from edgebench.reports.summary import Row, baselines, worst_sqnr_db
 from edgebench.store import RunInfo
-from edgebench.types import Artifact, Divergence, Origin, OutputError, Precision, Split, Status
+from edgebench.types import Artifact, Divergence, EdgeTpuFacts, Origin, OutputError, Precision, Split, Status
 
 # A bar is full at 0 dB, where the error is as strong as the signal, and empty from here, where float32 rounding lies.
 _NO_ERROR_DB = 120.0
@@ -202,7 +202,17 @@ def _share(sqnr_db: float | None, worst_db: float | None) -> Share:
 
 def _made_by(artifact: Artifact) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in artifact.tool_versions.items())
-    return f"{artifact.route} ({versions})" if versions else artifact.route or MISSING
+    made = f"{artifact.route} ({versions})" if versions else artifact.route or MISSING
+    return f"{made}; {_on_edgetpu(artifact.edgetpu)}" if artifact.edgetpu else made
+
+
+def _on_edgetpu(facts: EdgeTpuFacts) -> str:
+    sizes = [
+        f"{megabytes(size_bytes)} MB of its parameters {word}"
+        for word, size_bytes in (("cached", facts.cached_bytes), ("streamed", facts.streamed_bytes))
+        if size_bytes is not None
+    ]
+    return ", ".join([f"{facts.mapped_ops} of {facts.total_ops} operators on the Edge TPU", *sizes])
 
 
 def _clean(environment: dict[str, str]) -> dict[str, str]:

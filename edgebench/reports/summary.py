@@ -28,7 +28,8 @@ _PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Latency of a measurement. `n` counts samples over all `rounds`; `first_ms` and `load_ms` are medians of rounds.
+    """Latency of a measurement. `n` counts samples over all `rounds`; `first_ms` and `load_ms` are medians of rounds,
+    None where the program did not say them.
 
     `enough_for` names the percentiles that have enough samples to be told at all.
     """
@@ -36,8 +37,8 @@ class Latency:
     p50_ms: Estimate
     p90_ms: Estimate
     p99_ms: Estimate
-    first_ms: float
-    load_ms: float
+    first_ms: float | None
+    load_ms: float | None
     n: int
     rounds: int
     enough_for: tuple[str, ...]
@@ -46,6 +47,9 @@ class Latency:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One cell as views show it; None is missing. `cautions` holds all doubts about it, from its file to its verdict.
+
+    `tool_mean_ms` stands for `latency` where an official program kept no single latencies: the mean that it printed,
+    the middle one of the rounds, `n` counting its runs.
 
     `speed_up` is the p50 of the fp32 file of the same format over this p50, paired by round; it needs both to be stable
     and under equal conditions.
@@ -60,6 +64,7 @@ class Row:
     peak_rss_bytes: int | None
     trust: Trust | None
     cautions: tuple[Caution, ...]
+    tool_mean_ms: Estimate | None = None
     speed_up: Estimate | None = None
 
     @property
@@ -141,7 +146,8 @@ def summarize(record: Record) -> Row:
         precision=artifact.census.precision if artifact else None,
         size_bytes=artifact.size_bytes if artifact else None,
         origin=measurement.origin if measurement else None,
-        latency=_latency(measurement) if measurement and measurement.rounds else None,
+        latency=_latency(measurement) if measurement and _has_latencies(measurement) else None,
+        tool_mean_ms=_tool_mean(measurement) if measurement else None,
         peak_rss_bytes=max(peaks, default=None),
         trust=trust,
         cautions=tuple(dict.fromkeys(cautions)),
@@ -158,6 +164,24 @@ def summarize_all(records: Sequence[Record]) -> tuple[Row, ...]:
     return tuple(replace(row, speed_up=_speed_up(row, references.get(_conditions(row)))) for row in rows)
 
 
+def _has_latencies(measurement: Measurement) -> bool:
+    return any(round_.latencies_ns for round_ in measurement.rounds)
+
+
+def _tool_mean(measurement: Measurement) -> Estimate | None:
+    """The middle of the rounds' own means, with an interval over the rounds; None where rounds have latencies."""
+    summaries = [round_.summary for round_ in measurement.rounds if round_.summary]
+    if not summaries:
+        return None
+    middle = _ms(stats.latency_estimate([[summary.mean_ns] for summary in summaries], 0.5))
+    return replace(middle, n=sum(summary.runs for summary in summaries))
+
+
+def _middle_ms(values_ns: Sequence[int | None]) -> float | None:
+    known = [value for value in values_ns if value is not None]
+    return median(known) / 1e6 if known else None
+
+
 def _latency(measurement: Measurement) -> Latency:
     rounds = [round_.latencies_ns for round_ in measurement.rounds]
     n = sum(len(samples) for samples in rounds)
@@ -166,8 +190,8 @@ def _latency(measurement: Measurement) -> Latency:
         p50_ms=estimates["p50"],
         p90_ms=estimates["p90"],
         p99_ms=estimates["p99"],
-        first_ms=median(round_.first_ns for round_ in measurement.rounds) / 1e6,
-        load_ms=median(round_.load_ns for round_ in measurement.rounds) / 1e6,
+        first_ms=_middle_ms([round_.first_ns for round_ in measurement.rounds]),
+        load_ms=_middle_ms([round_.load_ns for round_ in measurement.rounds]),
         n=n,
         rounds=len(rounds),
         enough_for=tuple(name for name, q in _PERCENTILES.items() if stats.is_enough_for(q, n)),
@@ -179,7 +203,9 @@ def _ms(ns: Estimate) -> Estimate:
 
 
 def _speed_up(row: Row, reference: Row | None) -> Estimate | None:
-    if reference is None or not (row.is_ok and row.is_stable):
+    if reference is None or not (row.is_ok and row.is_stable and row.latency and reference.latency):
+        return None
+    if row.origin is not Origin.MEASURED:  # how two times that no device had relate is nothing of the device's either
         return None
     # Rounds of equal index ran next to each other, so that a drift of the device hits both and leaves their ratio.
     was, is_now = _p50_by_round(reference.record), _p50_by_round(row.record)

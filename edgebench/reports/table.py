@@ -132,7 +132,7 @@ def _print_cautions(console: Console, run: RunInfo | None, rows: Sequence[Row]) 
     if doubts:
         console.print(Text("\nCautions, each with what to do (what was found: --format html)"))
     for doubt in doubts:
-        text = Text(f"{doubt.code} ({_rows(doubt, len(rows))}): {doubt.advice}", overflow="fold")
+        text = Text(f"{doubt.code} ({_rows(doubt, len(rows))}): {doubt.told}", overflow="fold")
         console.print(Padding(text, (0, 0, 0, 2)))
 
 

@@ -6,7 +6,8 @@ The job, paths relative to the current folder:
 
     mode      "latency": time many runs of one batch; "outputs": run every sample and save what comes out
     runtime   "litert", "tflite-runtime" or "onnxruntime"
-    delegate  "cpu" or "cuda"
+    delegate  "cpu", "cuda" (onnxruntime) or "edgetpu" (the other two)
+    delegate_options  what the Edge TPU's library is told, such as {"device": "usb:0"}; only for delegate "edgetpu"
     model     path of the .tflite or .onnx file
     threads   how many threads one run may use
     cpus      CPUs to stay on, or null for any
@@ -23,6 +24,7 @@ All times are raw nanoseconds of a monotonic clock; nothing is averaged or dropp
 from __future__ import annotations
 
 import array
+import ctypes
 import functools
 import gc
 import hashlib
@@ -40,6 +42,10 @@ from typing import Any, Callable
 STEADY_WINDOWS = 3
 STEADY_RATIO = 1.05
 WINDOW_NS = 20_000_000
+
+EDGETPU_LIBRARY = "libedgetpu.so.1"
+EDGETPU_OP = "edgetpu-custom-op"
+EDGETPU_WAIT_S = 3  # a USB Accelerator leaves the bus and comes back when it is first used
 
 ORT_DTYPES = {
     "tensor(float)": "float32",
@@ -87,17 +93,23 @@ class TfliteSession(Session):
     """LiteRT or tflite-runtime. Names are those of the file's only signature; without one, the tensors' own."""
 
     def __init__(self, job: dict[str, Any], shapes: dict[str, tuple[int, ...]]) -> None:
-        if job["delegate"] != "cpu":
-            raise JobError("%s runs on cpu only, not on %s" % (job["runtime"], job["delegate"]))
+        if job["delegate"] not in ("cpu", "edgetpu"):
+            raise JobError("%s runs on cpu or edgetpu, not on %s" % (job["runtime"], job["delegate"]))
         if job["runtime"] == "litert":
             import ai_edge_litert as package
-            from ai_edge_litert.interpreter import Interpreter
+            from ai_edge_litert.interpreter import Interpreter, load_delegate
         else:
             import tflite_runtime as package
-            from tflite_runtime.interpreter import Interpreter
+            from tflite_runtime.interpreter import Interpreter, load_delegate
         self.runtime_version = str(getattr(package, "__version__", "unknown"))
         started = time.perf_counter_ns()
-        self._interpreter = Interpreter(model_path=job["model"], num_threads=job["threads"])
+        delegates = None
+        if job["delegate"] == "edgetpu":
+            self.runtime_version += " with " + edgetpu_version()
+            delegates = [load_edgetpu(load_delegate, job["delegate_options"])]
+        self._interpreter = Interpreter(
+            model_path=job["model"], num_threads=job["threads"], experimental_delegates=delegates
+        )
         self.inputs, self._outputs = self._tensors()
         self.output_names = list(self._outputs)
         check_shapes(self.inputs, shapes)
@@ -107,7 +119,10 @@ class TfliteSession(Session):
         self._interpreter.allocate_tensors()
         self.load_ns = time.perf_counter_ns() - started
         self.invoke = self._interpreter.invoke
-        self.delegate, self.delegated_fraction = self._delegation()
+        if job["delegate"] == "edgetpu":
+            self.delegate, self.delegated_fraction = "edgetpu", self._share_on_edgetpu()
+        else:
+            self.delegate, self.delegated_fraction = self._delegation()
 
     def set_inputs(self, feed: dict[str, Any]) -> None:
         reset = getattr(self._interpreter, "reset_all_variables", None)
@@ -138,6 +153,19 @@ class TfliteSession(Session):
             {name: Tensor(*tflite_type(detail), key=int(detail["index"])) for name, detail in inputs.items()},
             {name: int(detail["index"]) for name, detail in outputs.items()},
         )
+
+    def _share_on_edgetpu(self) -> float | None:
+        """The share of the file's operators that the Edge TPU runs; each of them stands for many of the plain file.
+
+        Only its delegate can make such an operator ready, so none is there that something else runs.
+        """
+        get_nodes = getattr(self._interpreter, "_get_ops_details", None)
+        if get_nodes is None:
+            return None
+        operators = [node["op_name"] for node in get_nodes() if node["op_name"] != "DELEGATE"]
+        if EDGETPU_OP not in operators:
+            raise JobError("silent CPU fallback: the file has no %s, so the Edge TPU runs none of it" % EDGETPU_OP)
+        return operators.count(EDGETPU_OP) / len(operators)
 
     def _delegation(self) -> tuple[str, float | None]:
         """What really runs the operators, and the share of them that a delegate took over.
@@ -222,6 +250,39 @@ class OnnxSession(Session):
         counts = [(part.ep_name, len(part.get_nodes())) for part in get_parts()]
         total = sum(count for _, count in counts)
         return sum(count for name, count in counts if name == provider) / total if total else None
+
+
+def edgetpu_version() -> str:
+    """What the Edge TPU's library says that it is."""
+    try:
+        library = ctypes.CDLL(EDGETPU_LIBRARY)
+    except OSError as error:
+        raise JobError(
+            "%s can't be loaded (%s); install libedgetpu1-std as https://coral.ai/docs/accelerator/get-started says"
+            % (EDGETPU_LIBRARY, error)
+        ) from error
+    try:
+        tell = library.edgetpu_version
+    except AttributeError:
+        return EDGETPU_LIBRARY
+    tell.restype = ctypes.c_char_p
+    return (tell() or b"").decode(errors="replace") or EDGETPU_LIBRARY
+
+
+def load_edgetpu(load_delegate: Any, options: dict[str, str]) -> Any:
+    """The Edge TPU's delegate; a USB Accelerator's first use may fail once, because it changes its USB identity."""
+    try:
+        return load_delegate(EDGETPU_LIBRARY, options)
+    except ValueError:
+        time.sleep(EDGETPU_WAIT_S)
+    try:
+        return load_delegate(EDGETPU_LIBRARY, options)
+    except ValueError as error:
+        raise JobError(
+            "the Edge TPU at %s does not open (%s); see that it is plugged in, that no other process has it, and that "
+            "this user may use it (the udev rule of libedgetpu, the group plugdev or apex)"
+            % (options.get("device"), " ".join(str(error).split()) or "its library gives no reason")
+        ) from error
 
 
 def tflite_type(detail: dict[str, Any]) -> tuple[str, tuple[int | None, ...]]:

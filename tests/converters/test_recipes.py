@@ -17,7 +17,8 @@ def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_shipped_recipes_are_found_from_an_empty_folder() -> None:
     recipes = catalogue()
     assert {"tflite-fp32", "tflite-int8", "onnx-fp32", "onnx-int8"} <= set(recipes)
-    kept_back = {"onnx-int8-percentile", "onnx-int4-weight-only", "tflite-int8-tensorflow"}
+    kept_back = {"onnx-int8-percentile", "onnx-int4-weight-only", "tflite-int8-edgetpu", "tflite-int8-tensorflow"}
+    kept_back |= {"tflite-int8-plain", "onnx-int8-plain"}
     assert {name for name, recipe in recipes.items() if not recipe.default} == kept_back
     assert all(recipe.description for recipe in recipes.values())
 

@@ -17,7 +17,7 @@ def samples(values: AnyArray, labels: AnyArray | None = None, **more: AnyArray) 
 
 
 def found(calibration: Samples, evaluation: Samples) -> dict[str, str]:
-    return {caution.code: caution.message for caution in audit(calibration, evaluation)}
+    return {caution.code: f"{caution.message}; {caution.advice}" for caution in audit(calibration, evaluation)}
 
 
 EVALUATION = samples(images(1))

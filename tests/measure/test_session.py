@@ -219,7 +219,7 @@ def test_more_threads_than_cpus_is_a_caution(host, run_folder, stored):
     cpus = len(host.cpus())
     deployment = session.deploy(host, TFLITE, run_folder, dataclasses.replace(LITERT, threads=cpus + 1))
     assert [caution.code for caution in deployment.cautions] == ["more-threads-than-cpus"]
-    assert deployment.cautions[0].message.endswith(f"--threads {cpus}")
+    assert deployment.cautions[0].advice.endswith(f"--threads {cpus}")
     assert session.measure_round(deployment, PLAN, 0, stored(image=images(1))).affinity == tuple(sorted(host.cpus()))
     with pytest.raises(InputError, match="threads 0: at least 1 is needed"):
         session.deploy(host, TFLITE, run_folder, dataclasses.replace(LITERT, threads=0))

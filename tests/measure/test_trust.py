@@ -40,7 +40,8 @@ def a_round(index=0, ms=5.0, runs=100, noise=0.01, slope=0.0, **changes):
 
 def verdict_on(rounds, origin=Origin.MEASURED, plan=PLAN):
     trust = judge(Measurement(rounds=tuple(rounds), origin=origin), plan)
-    return trust.verdict, [caution.code for caution in trust.cautions], " ".join(c.message for c in trust.cautions)
+    texts = [f"{caution.message}; {caution.advice}" for caution in trust.cautions]
+    return trust.verdict, [caution.code for caution in trust.cautions], " ".join(texts)
 
 
 def test_five_quiet_rounds_that_agree_are_stable_without_a_caution():
@@ -161,8 +162,45 @@ def test_an_emulated_device_and_a_measurement_without_rounds_are_invalid():
     assert verdict_on([])[:2] == (Verdict.INVALID, ["no-rounds"])
 
 
+def test_rounds_that_began_before_their_runs_had_settled_are_told_and_judged_by_their_latencies():
+    rounds = [a_round(i, is_steady=i > 2) for i in range(5)]
+    verdict, codes, text = verdict_on(rounds)
+    assert (verdict, codes) == (Verdict.STABLE, ["unsteady-warm-up"])
+    assert text.startswith("in 3 of 5 rounds the warm-up came to its limit of 2 s before its runs had settled; likely")
+    assert text.endswith("; warm up longer, by a matrix file's `plan: {warmup_max_seconds: 4}`")
+
+
+def test_a_slow_model_is_told_how_long_its_warm_up_must_be_to_tell():
+    rounds = [a_round(i, ms=400, runs=25, is_steady=False) for i in range(5)]
+    verdict, codes, text = verdict_on(rounds)
+    assert (verdict, codes) == (Verdict.STABLE, ["unsteady-warm-up"])
+    assert "likely cause: a run takes 0.4 s, and 9 runs are needed to tell; warm up longer, by a matrix" in text
+    assert "`plan: {warmup_max_seconds: 4.3" in text
+
+
+def test_a_fast_model_whose_warm_up_ran_out_of_runs_is_told_to_allow_more():
+    plan = Plan(max_runs=100)
+    rounds = [a_round(i, ms=0.002, is_steady=False, warmup_ns=(2000,) * 100) for i in range(5)]
+    _, codes, text = verdict_on(rounds, plan=plan)
+    assert codes == ["unsteady-warm-up"]
+    assert "its limit of 100 runs before its runs had settled; likely cause: a run takes 2 µs only; warm up" in text
+    assert text.endswith("`plan: {max_runs: 1000}`")
+
+
+def test_few_unsteady_rounds_and_those_that_do_not_say_are_no_doubt():
+    assert verdict_on(a_round(i, is_steady=i > 1) for i in range(5)) == (Verdict.STABLE, [], "")
+    assert verdict_on(a_round(i, is_steady=None) for i in range(5)) == (Verdict.STABLE, [], "")
+
+
+def test_outputs_that_are_not_finite_are_told_and_leave_the_verdict_to_the_latencies():
+    rounds = [a_round(i, non_finite={"scores": 3 if i == 4 else 0, "boxes": 0}) for i in range(5)]
+    verdict, codes, text = verdict_on(rounds)
+    assert (verdict, codes) == (Verdict.STABLE, ["non-finite"])
+    assert text.startswith("outputs had NaN or infinite values while measuring: 3 of 'scores' in one run; look at the")
+
+
 def test_the_gravest_verdict_wins_and_every_doubt_is_kept_after_those_of_the_measuring():
-    recorded = Caution(code="more-threads-than-cpus", message="4 threads shared 2 CPUs")
+    recorded = Caution(code="more-threads-than-cpus", message="4 threads shared 2 CPUs", advice="--threads 2")
     rounds = (starved(0, 0.5, 90), dataclasses.replace(starved(1, 0.5, 90), latencies_ns=(10**7,) * 100))
     trust = judge(Measurement(rounds=rounds, origin=Origin.MEASURED, cautions=(recorded,)), PLAN)
     assert trust.verdict is Verdict.INVALID

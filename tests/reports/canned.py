@@ -54,8 +54,8 @@ def run(**changes: object) -> RunInfo:
         cautions=(
             Caution(
                 code="calibration-range",
-                message="calibration inputs span -1.00..0.42, evaluation inputs -1.00..1.00: bright images will clip; "
-                "add brighter images to the calibration set",
+                message="calibration inputs span -1.00..0.42, evaluation inputs -1.00..1.00: bright images will clip",
+                advice="add brighter images to the calibration set",
             ),
         ),
         environment={
@@ -284,7 +284,7 @@ def hostile() -> tuple[RunInfo, tuple[Record, ...]]:
         model=HOSTILE,
         recipe="=cmd" + HOSTILE,
         device=HOSTILE,
-        artifact=replace(good.artifact, cautions=(Caution(code="odd<b>", message=HOSTILE),)),
+        artifact=replace(good.artifact, cautions=(Caution(code="odd<b>", message=HOSTILE, advice=HOSTILE),)),
         evaluation=replace(
             good.evaluation,
             metrics={HOSTILE: estimate(0.5, 0.1)},

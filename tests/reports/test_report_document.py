@@ -88,9 +88,10 @@ def test_an_infinite_figure_is_null() -> None:
     assert output["max_abs_error"] == 0.0
 
 
-def test_doubts_come_with_code_and_message() -> None:
+def test_doubts_come_with_code_message_and_advice() -> None:
     (doubt, *_) = records()["cell-tflite-dynamic-int8"]["trust"]["cautions"]
-    assert set(doubt) == {"code", "message"}
+    assert set(doubt) == {"code", "message", "advice"}
+    assert doubt["advice"]
 
 
 def test_the_document_is_the_same_whatever_the_order_of_the_records() -> None:

@@ -98,6 +98,14 @@ def test_rows_stand_like_beside_like_with_fp32_first_whatever_the_order_of_the_r
     ]
 
 
+def test_latencies_that_no_device_had_give_no_speed_up() -> None:
+    pair = [of("tflite-fp32"), of("tflite-int8")]
+    assert summarize_all(pair)[1].speed_up is not None
+    for origin in (Origin.SIMULATED, Origin.EMULATED):
+        there = [replace(one, measurement=replace(one.measurement, origin=origin)) for one in pair if one.measurement]
+        assert [row.speed_up for row in summarize_all(there)] == [None, None]
+
+
 def test_speed_up_is_against_the_fp32_file_of_the_same_format() -> None:
     rows = {(row.record.recipe, row.record.device): row for row in summarize_all(canned.records())}
     speed_up = rows["tflite-int8", "host"].speed_up

@@ -17,6 +17,7 @@ import canned
 import pytest
 from rich.cells import cell_len
 
+from edgebench.codec import from_json
 from edgebench.errors import ConfigError
 from edgebench.reports import FORMATS, grid, render
 from edgebench.reports.notation import number, one_line, with_interval, with_margin
@@ -192,7 +193,7 @@ def test_one_line_shows_what_would_not_be_seen() -> None:
 def accurate_but_clipped() -> Record:
     record = canned.records()[1]
     assert record.evaluation is not None
-    doubt = Caution(code="clipped-output", message="output 'logits': 9 % are cut; calibrate with min-max")
+    doubt = Caution(code="clipped-output", message="output 'logits': 9 % are cut", advice="calibrate with min-max")
     return replace(record, evaluation=replace(record.evaluation, cautions=(doubt,)))
 
 
@@ -204,7 +205,18 @@ def test_a_doubt_about_accuracy_stands_under_the_table_and_not_beside_the_verdic
     assert "- **clipped-output** (tflite-int8): calibrate with min-max\n" in render(None, records, "markdown")
     page = render(None, records, "html")
     assert page.count("clipped-output") == 1
-    assert "output &#39;logits&#39;: 9 % are cut; calibrate with min-max" in page
+    assert ": calibrate with min-max\n" in page
+    assert "</span> output &#39;logits&#39;: 9 % are cut</li>" in page
+
+
+def test_a_caution_without_advice_stands_by_its_message_also_one_of_an_old_record() -> None:
+    first, second, *_ = canned.records()
+    assert second.artifact is not None
+    doubt = from_json(Caution, '{"code": "checkpoint-prefix", "message": "2 keys; it was: taken off"}')
+    records = [first, replace(second, artifact=replace(second.artifact, cautions=(doubt,)))]
+    assert "checkpoint-prefix (row 2): 2 keys; it was: taken off\n" in render(None, records, "table")
+    assert "- **checkpoint-prefix** (tflite-int8): 2 keys; it was: taken off\n" in render(None, records, "markdown")
+    assert render(None, records, "html").count("2 keys; it was: taken off") == 1
 
 
 def test_equal_advice_is_told_once_for_all_its_rows() -> None:

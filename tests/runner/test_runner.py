@@ -208,7 +208,7 @@ def test_values_that_are_not_finite_are_counted_and_kept(tmp_path):
         ({"image": images(1, "int8")}, {}, "input 'image' of the file is float32, the job feeds int8"),
         ({"image": images(0)}, {}, "there is nothing to run: no samples, or a batch below 1"),
         ({"image": images(1), "b": images(2)}, {}, "every input needs the same number of samples on its first axis"),
-        ({"image": images(1)}, {"delegate": "cuda"}, "litert runs on cpu only, not on cuda"),
+        ({"image": images(1)}, {"delegate": "cuda"}, "litert runs on cpu or edgetpu, not on cuda"),
         ({"image": images(1)}, {"runtime": "tvm"}, "runtime 'tvm' is none of litert, tflite-runtime, onnxruntime"),
         (
             {"image": images(1)},

@@ -46,8 +46,8 @@ class Function:
                 cautions = (
                     Caution(
                         code="data-truncated",
-                        message=f"{shown(source)} yields more than {limit} samples; the first {limit} are used: "
-                        "shuffle inside the function if their order matters",
+                        message=f"{shown(source)} yields more than {limit} samples; the first {limit} are used",
+                        advice="shuffle inside the function if the order of its samples matters",
                     ),
                 )
                 break

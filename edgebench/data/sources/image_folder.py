@@ -64,7 +64,8 @@ def _labelled(source: str, root: Path, folders: list[Path], strays: list[Path]) 
             Caution(
                 code="empty-class",
                 message=f"{len(empty)} of {len(classes)} class folders hold no image: {listed(empty)}; "
-                "each still counts as a class, so labels keep their order: fill or remove them",
+                "each still counts as a class, so labels keep their order",
+                advice="fill or remove the empty class folders",
             )
         )
     cautions += _numeric_order(classes)
@@ -79,7 +80,8 @@ def _numeric_order(classes: tuple[str, ...]) -> tuple[Caution, ...]:
         Caution(
             code="numeric-class-names",
             message=f"class folders are named by numbers that are not their place in string order ({pairs}); labels "
-            "are places, as in Keras and torchvision: if the model counts otherwise, pad the names (002) or give a CSV",
+            "are places, as in Keras and torchvision",
+            advice="if the model counts classes otherwise, pad the names (002) or give a CSV",
         ),
     )
 
@@ -133,5 +135,6 @@ def _unused(files: list[Path], root: Path) -> tuple[Caution, ...]:
         Caution(
             code="unused-files",
             message=f"{len(files)} files are left out, as they are no images or lie beside class folders: {names}",
+            advice="move images that should count into the folder of their class",
         ),
     )

@@ -9,6 +9,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path, PurePosixPath
 
 from edgebench.cache_folder import cache_folder
@@ -149,8 +150,9 @@ def _compiler() -> str:
 
 
 def _identity() -> str:
-    """The content hash of everything that a kit is made from."""
-    parts = [TARGET, _compiler(), sources_sha256(), *(archive.sha256 for archive in (*WHEELS, *PACKAGES))]
+    """The content hash of everything that a kit is made from, and of what its manifest tells."""
+    told = [field.name for field in fields(KitFile)]
+    parts = [TARGET, _compiler(), sources_sha256(), *told, *(archive.sha256 for archive in (*WHEELS, *PACKAGES))]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

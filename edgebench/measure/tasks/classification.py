@@ -83,7 +83,8 @@ def bind(context: Context) -> Classification:
     cautions: tuple[Caution, ...] = ()
     if others:
         message = f"outputs {', '.join(others)} could hold the classes too; accuracy is of '{name}', the first of them"
-        cautions = (Caution(code="classes-output", message=message),)
+        advice = "if another output holds the classes, put it first where the model is built or exported"
+        cautions = (Caution(code="classes-output", message=message, advice=advice),)
     return Classification(
         output=name, is_probability=is_probability, baseline_scores=scores, labels=labels, cautions=cautions
     )

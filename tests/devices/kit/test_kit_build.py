@@ -22,6 +22,7 @@ def small_kit(folder: Path) -> Manifest:
         path="lib/libx.so",
         sha256=hashlib.sha256(b"library").hexdigest(),
         size_bytes=7,
+        package="p",
         source="https://example.org/x",
         source_sha256="0" * 64,
         license="MIT",
@@ -92,7 +93,7 @@ def test_a_cached_archive_is_used_without_a_network_unless_it_was_changed(tmp_pa
     assert fetch.fetch(package, tmp_path).read_bytes() == b"deb"
     (tmp_path / package.sha256).write_bytes(b"changed")
     with pytest.raises(
-        MissingError, match=r"the kit needs http://127\.0\.0\.1:9/x\.deb, which can't be fetched: .*refused"
+        MissingError, match=r"the kit needs x\.deb \(Debian package\), which can't be fetched: .*refused"
     ):
         fetch.fetch(package, tmp_path)
 
