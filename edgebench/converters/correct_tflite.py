@@ -105,7 +105,7 @@ class _Graph:
         return mean_of_convolution(kernel, mean_input, self._sweeps(layer, kernel.shape[1:3], mean_input.shape)) + bias
 
     def add_to_bias(self, layer: _Layer, delta: FloatArray) -> bool:
-        """Add to each channel's bias, in units of its own scale; False where that can't be held, or others read it too."""
+        """Add to each channel's bias, in units of its scale; False where that can't be held, or others read it too."""
         tensor = self._tensors[layer.bias]
         stored = self._stored(layer.bias)
         steps = delta if stored.dtype.kind == "f" else np.round(delta / np.asarray(tensor.quantization.scale))

@@ -10,8 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from edgebench.devices import adb_sync
 from edgebench.errors import StageError
 
@@ -83,6 +81,7 @@ class _SyncStream:
 
 
 def _quick_message() -> Any:
+    import numpy as np  # not at the top: listing devices must not wait for it
     from adb_shell.adb_message import AdbMessage
 
     class QuickMessage(AdbMessage):  # type: ignore[misc]  # adb-shell has no types

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from edgebench.arrays import Array
 from edgebench.errors import StageError
-from edgebench.measure import output_cautions, tasks
+from edgebench.measure import device_cautions, output_cautions, tasks
 from edgebench.measure.divergence import compare
 from edgebench.measure.tasks.classification import class_outputs
 from edgebench.measure.tasks.protocol import Context, TaskMeasure, Truth
@@ -64,7 +64,7 @@ def evaluate(
         cautions += measure.cautions
     cautions += output_cautions.inspect(raw_outputs, artifact_outputs, n)
     if host_outputs is not None:
-        cautions += output_cautions.against_host(outputs, host_outputs, artifact_outputs, is_fp32)
+        cautions += device_cautions.against_host(outputs, host_outputs, artifact_outputs, is_fp32)
     metrics = measure.metrics(outputs) if measure else {}
     device = None if host_outputs is None else _diverge(measure, host_outputs, outputs)
     if baseline_outputs is None:

@@ -14,8 +14,6 @@ TIED_FRACTION = 0.01
 LOWEST_FRACTION = 0.95
 CLIPPED_FRACTION = 0.01
 
-_FLOAT, _QUANTIZED = 1e-3, 0.02
-
 # TFLite fixes the scale of int8 and uint8 softmax outputs: probabilities below 1/512 all become 0.
 _SOFTMAX_SCALE = 1 / 256
 
@@ -31,37 +29,6 @@ def inspect(raw: Mapping[str, Array], artifact_outputs: tuple[Binding, ...], n: 
         cautions.append(Caution(code="few-samples", message=message, advice=f"evaluate at least {FEW_SAMPLES} samples"))
     for binding in artifact_outputs:
         cautions += _of_output(binding.baseline, raw[binding.tensor.name], binding.tensor)
-    return cautions
-
-
-def against_host(
-    outputs: Mapping[str, Array],
-    host_outputs: Mapping[str, Array],
-    artifact_outputs: tuple[Binding, ...],
-    is_fp32: bool,
-) -> list[Caution]:
-    """`device-differs` for each output, float32 (n, ...) by the baseline's name, that rounding does not explain.
-
-    Rounding is two steps of a quantized output's scale; else 0.1 % of the host's largest number for a float file, 2 %
-    for a quantized one with float outputs.
-    """
-    cautions = []
-    for binding in artifact_outputs:
-        name, quantization = binding.baseline, binding.tensor.quantization
-        host = host_outputs[name]
-        apart = np.abs(outputs[name] - host)
-        largest = float(np.abs(host).max(initial=0))
-        allowed = 2 * quantization.scales[0] if quantization else (_FLOAT if is_fp32 else _QUANTIZED) * largest
-        samples = int((apart.reshape(len(apart), -1).max(axis=1, initial=0) > allowed).sum())
-        if samples:
-            message = (
-                f"output '{name}' is up to {float(apart.max()):.3g} from the same file's on the host in {samples} of "
-                f"{len(apart)} samples (rounding explains {allowed:.3g}): its kernels compute something else"
-            )
-            advice = (
-                "find the cause before this file ships to the device: edgebench devices check, another runtime version"
-            )
-            cautions.append(Caution(code="device-differs", message=message, advice=advice))
     return cautions
 
 

@@ -68,7 +68,7 @@ class Answers:
             facts = json.dumps(fingerprint(device), sort_keys=True)
             self._environments[name] = hashlib.sha256(facts.encode()).hexdigest()
         parts = [deployment.artifact.sha256[:16], known.sha256[:16], self._environments[name][:16]]
-        how = [deployment.target.runtime]
+        how = [deployment.target.runtime, deployment.runner.kind]
         if deployment.tool is not None:
             how += [deployment.target.delegate, deployment.runner.version[:16]]
         return "-".join([*parts, name, *how]) + ".npz"

@@ -20,11 +20,11 @@ from edgebench.converters import artifact_files
 from edgebench.devices import inventory
 from edgebench.devices.lease import lease
 from edgebench.errors import EdgebenchError, StageError
-from edgebench.measure import feed, session
+from edgebench.measure import device_cautions, feed, session
 from edgebench.measure.feed_files import FeedFolder
 from edgebench.pipeline import check_adb
 from edgebench.pipeline.finding import Finding, Level, from_error, judged, warned
-from edgebench.types import Artifact, DeviceSpec, Origin, Target
+from edgebench.types import Artifact, DeviceSpec, Origin, Precision, Target
 
 if TYPE_CHECKING:
     from edgebench.devices.protocol import CommandResult, Device
@@ -44,8 +44,6 @@ _MIN_FREE_BYTES = 500 << 20
 _MIN_BATTERY = 0.3
 _MAX_TEMPERATURE_C = 60.0
 _MAX_LOAD_PER_CPU = 0.3
-_ROUNDING_FP32 = 1e-4  # of the largest output; other kernels add up in another order
-_ROUNDING_INT8 = 0.02  # one or two codes of an output that fills its range
 _MODERATE, _SEVERE = 2, 3  # Android's thermal status; from severe on, the system throttles what the user sees
 
 
@@ -205,14 +203,14 @@ def _answers(device: Device, file: str, runtime: str) -> Finding:
         with closing(inventory.open_device("host")) as host:
             here = _outputs(host, artifact, runtime, run)
         there = _outputs(device, artifact, runtime, run)
-    largest = max(float(np.abs(value).max()) for value in here.values())
-    apart = max(float(np.abs(there[name] - here[name]).max()) for name in here) / largest
+    is_fp32 = artifact.census.precision is Precision.FP32
+    apart = max(float(np.abs(there[name] - here[name]).max()) for name in here)
     if apart == 0:
         return Finding(item=item, level=Level.OK, value="bit-equal to this machine's")
-    value = f"up to {apart:.1e} of the largest output from this machine's"
-    if apart <= (_ROUNDING_FP32 if "fp32" in file else _ROUNDING_INT8):
+    value = f"up to {apart:.1e} from this machine's"
+    if not device_cautions.against_host(there, here, artifact.outputs, is_fp32):
         fix = "its kernels round in another way: compare accuracy there, not only here"
-        return warned(item, value, "fp32" not in file, fix)
+        return warned(item, value, not is_fp32, fix)
     fix = "its kernels compute something else: try another runtime version, and do not ship before the cause is known"
     return Finding(item=item, level=Level.FAIL, value=value, fix=fix)
 

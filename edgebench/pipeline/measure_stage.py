@@ -93,10 +93,12 @@ class MeasureStage:
                 self._all_ended(ready, error)
                 return
             try:
-                environment = fingerprint(device)
-                self._measure_here(device, ready, environment)
-            except StageError as error:  # it was reached, and does not say what it is
-                self._all_ended(ready, error)
+                try:
+                    environment = fingerprint(device)
+                except StageError as error:  # it was reached, and does not say what it is
+                    self._all_ended(ready, error)
+                else:
+                    self._measure_here(device, ready, environment)
             finally:
                 try:
                     device.close()
@@ -168,12 +170,17 @@ class MeasureStage:
     def _measure_once(self, each: _Deployed, plan: Plan, index: int) -> Round:
         cell, artifact, device = each.item.cell, each.item.artifact, each.deployment.device
         if plan.cooldown == "until-cool":
-            wait_until_cool(
+            now = wait_until_cool(
                 device,
                 plan.cool_c,
                 plan.cooldown_max_seconds,
                 lambda now: self._reporter.detail(f"{device.spec.name} cools down: {now.temperature_c} °C"),
             )
+            if now.temperature_c is not None and now.temperature_c > plan.cool_c:
+                self._reporter.notice(
+                    f"{device.spec.name} is still {now.temperature_c:.0f} °C warm after "
+                    f"{plan.cooldown_max_seconds:g} s; measuring it as it is"
+                )
         self._reporter.detail(f"round {index + 1}: {describe(cell)}")
         one_batch = self._answers.one_batch(artifact, cell.batch or 1, each.item.evaluation_set)
         return session.measure_round(each.deployment, plan, index, one_batch)

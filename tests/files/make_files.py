@@ -79,7 +79,15 @@ def make_check_models() -> None:
     recipes = ("tflite-fp32", "tflite-int8", "onnx-fp32", "onnx-int8")
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "data.npz", image=samples)
-        command = [sys.executable, "-m", "edgebench", "convert", f"{__file__}:check_net", "--data", f"{folder}/data.npz"]
+        command = [
+            sys.executable,
+            "-m",
+            "edgebench",
+            "convert",
+            f"{__file__}:check_net",
+            "--data",
+            f"{folder}/data.npz",
+        ]
         command += [f"--recipe={recipe}" for recipe in recipes]
         subprocess.run([*command, "--out", f"{folder}/run", "--quiet"], check=True)
         with Store.open(Path(folder) / "run" / "records.sqlite", read_only=True) as store:
