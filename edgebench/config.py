@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from edgebench.errors import ConfigError
-from edgebench.matrix import DEFAULT_CALIBRATION, DEFAULT_RUNTIMES, Axes, Budget, DataSource, Matrix, ModelSource
-from edgebench.types import Plan, Preprocess, Task
+from edgebench.matrix import DEFAULT_CALIBRATION, DEFAULT_RUNTIMES, Axes, DataSource, Matrix, ModelSource
+from edgebench.types import Budget, Plan, Preprocess, Task
 from edgebench.yaml_files import load
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgebench.types import Format, Plan, Preprocess, Recipe, Target, Task
+from edgebench.types import Budget, Format, Plan, Preprocess, Recipe, Target, Task
 
 RUNTIMES = {
     "litert": Format.TFLITE,
@@ -57,22 +56,6 @@ class DataSource:
             raise ValueError(f"data calibration: {self.calibration}; at least 1 sample is needed")
         if self.evaluation is not None and self.evaluation < 1:
             raise ValueError(f"data evaluation: {self.evaluation}; at least 1 sample is needed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """What a file may cost; None is no limit. A figure that can't be trusted does not meet its limit."""
-
-    max_accuracy_drop_pp: float | None = None
-    max_p50_ms: float | None = None
-    max_p90_ms: float | None = None
-    max_size_mb: float | None = None
-
-    def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:
-            limit = getattr(self, name)
-            if limit is not None and not (math.isfinite(limit) and limit >= 0):
-                raise ValueError(f"budget {name}: {limit}; it must be a number of at least 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from edgebench import database
 from edgebench.codec import from_json, to_json
 from edgebench.errors import ConfigError, EdgebenchError
-from edgebench.types import Artifact, Caution, Record, Round, Status
+from edgebench.types import Artifact, Budget, Caution, Record, Round, Status
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
@@ -33,6 +33,7 @@ class RunInfo:
     """What was asked as a whole. `command` is what the user typed, word by word; `model` and `data` as it names them.
 
     `cautions` are those that concern every cell: the calibration audit's, unused arrays, the baseline's.
+    `budget` is None where no limit was set.
     """
 
     name: str
@@ -42,6 +43,7 @@ class RunInfo:
     data: str | None = None
     cautions: tuple[Caution, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    budget: Budget | None = None
 
 
 class Store:

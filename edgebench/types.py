@@ -655,6 +655,28 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a file may cost; None is no limit. A figure that can't be trusted does not meet its limit."""
+
+    max_accuracy_drop_pp: float | None = None
+    max_p50_ms: float | None = None
+    max_p90_ms: float | None = None
+    max_size_mb: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            limit = getattr(self, name)
+            if limit is not None and not (math.isfinite(limit) and limit >= 0):
+                raise ValueError(f"budget {name}: {limit}; it must be a number of at least 0")
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Each limit that is set, by its name."""
+        said = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: limit for name, limit in said.items() if limit is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """What became of one cell.
 

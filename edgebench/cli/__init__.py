@@ -64,6 +64,9 @@ def main() -> None:
         status = _told(str(error), error.exit_status)
     except TyperException as error:
         context = getattr(error, "ctx", None)  # of the command whose words are wrong
+        if context and type(error).__name__ == "NoArgsIsHelpError":  # typer keeps the class to itself
+            print(context.get_help())
+            sys.exit(2)
         command = context.command_path if context else "edgebench"
         status = _told(f"{error.format_message().rstrip('.')}; see {command} --help", 2)
     except (KeyboardInterrupt, typer.Abort):

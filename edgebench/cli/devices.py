@@ -142,7 +142,7 @@ def start_virtual(
 ) -> None:
     """Start a virtual phone: an Android device's side of ADB on loopback, until Ctrl-C.
 
-    Its address is the first line. What a client sends to its shell runs on this machine with your rights.
+    Its address is the only line on stdout. What a client sends to its shell runs on this machine with your rights.
     """
     from edgebench.devices import adb_keys
     from edgebench.devices.virtual import VirtualPhone, faults, serve
@@ -159,7 +159,12 @@ def start_virtual(
         origin=Origin.EMULATED if emulated else Origin.SIMULATED,
     )
     phone.let_in(adb_keys.public_key())
-    serve.serve(phone, lambda address: print(json.dumps({"address": address}) if as_json else address, flush=True))
+
+    def tell(address: str) -> None:
+        print(json.dumps({"address": address}) if as_json else address, flush=True)
+        print(f"Ctrl-C ends it; next: edgebench devices add NAME {address}", file=sys.stderr, flush=True)
+
+    serve.serve(phone, tell)
 
 
 def build_kit(as_json: options.Json = False) -> None:

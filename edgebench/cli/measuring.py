@@ -153,7 +153,7 @@ def convert_and_measure(
 def run(
     matrix: Annotated[Path, typer.Argument(metavar="MATRIX.yaml", help="Model, data, recipes, devices, plan, budget.")],
     trust: options.Trust = False,
-    out: options.Out = None,
+    out: options.MatrixOut = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,

@@ -94,6 +94,12 @@ Seed = Annotated[int, typer.Option(help="Seed of the sample choice and of the or
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="The run folder. Default: runs/MODEL.", show_default=False)
 ]
+MatrixOut = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", help="The run folder. Default: runs/NAME, the matrix's `name` or its file's.", show_default=False
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say each step.")]

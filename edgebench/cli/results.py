@@ -12,8 +12,8 @@ import typer
 from edgebench.errors import ConfigError
 
 if TYPE_CHECKING:
-    from edgebench.matrix import Budget
     from edgebench.store import Store
+    from edgebench.types import Budget
 
 
 def open_store(folder: Path) -> Store:
@@ -49,11 +49,12 @@ def show(
     for format, name in (("html", "report.html"), ("markdown", "report.md")):
         (folder / name).write_text(reports.render(run, records, format), encoding="utf-8")
     asked = [row for row in summarize_all(records) if row.record.cell in set(cells)]
-    misses = budgets.misses(asked, budget) if budget else None
-    print_text(reports.render(run, records, "json" if as_json else "table", terminal_width(), misses))
+    judgement = budgets.judge(asked, budget)
+    misses = judgement.misses if judgement else ()
+    print_text(reports.render(run, records, "json" if as_json else "table", terminal_width(), judgement))
     if not quiet:
         print(f"Report: {folder / 'report.html'}   Records: {folder / 'records.sqlite'}", file=sys.stderr)
-    for miss in misses or ():
+    for miss in misses:
         print(f"budget missed: {miss}", file=sys.stderr)
     if misses or any(row.record.status is not Status.OK for row in asked):
         raise typer.Exit(1)

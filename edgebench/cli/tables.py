@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 
 
 def table(*columns: str) -> Table:
+    """A table with these headings; one whose headings are all empty has no line for them."""
     from rich import box
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD)
+    has_heading = any(columns)
+    made = Table(box=box.SIMPLE_HEAD if has_heading else None, show_header=has_heading)
     for column in columns:
         made.add_column(column, overflow="fold")
     return made

@@ -46,6 +46,9 @@ def train(
 ) -> None:
     """Train a model on labelled data, with checkpoints; the same command resumes after a kill.
 
+    zoo:digits-cnn-* start from random weights; every other MODEL from its own. A tenth of the data validates. Of
+    `digits` the 500 test images stay apart; other data is learned whole, so evaluate on data that is not in it.
+
     Leaves the best checkpoint by the validation metric (best.keras, or best.pt2 and best.pt), a TensorBoard log and
     progress.jsonl in the folder.
     """

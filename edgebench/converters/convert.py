@@ -277,7 +277,8 @@ def _calibration_samples(
             Caution(
                 code="few-calibration-samples",
                 message=f"recipe '{recipe.name}' asks for {asked} calibration samples, {n} are prepared and used",
-                advice=f"where the data has more, give --calibration-samples {asked}",
+                advice=f"where the data has more, give --calibration-samples {asked} (in a matrix: "
+                "data.calibration_samples)",
             ),
         )
     # Prepared samples may be sorted by class: the first ones would leave classes out.

@@ -77,7 +77,7 @@ def _match_inputs(data: ArrayData, specs: tuple[TensorSpec, ...], cautions: list
                 Caution(
                     code="input-renamed",
                     message=f"the array '{shown(other)}' is taken for the model's only input '{shown(spec.name)}'",
-                    advice=f"name the array '{shown(spec.name)}' to silence this",
+                    advice=f"name the array '{shown(spec.name)}' (now '{shown(other)}')",
                 )
             )
         return {spec.name: other}
@@ -99,7 +99,7 @@ def _match_targets(data: ArrayData, outputs: tuple[TensorSpec, ...], cautions: l
                 code="target-renamed",
                 message=f"the array 'target:{shown(given[0])}' is taken for the model's only output "
                 f"'{shown(outputs[0].name)}'",
-                advice=f"name the array 'target:{shown(outputs[0].name)}' to silence this",
+                advice=f"name the array 'target:{shown(outputs[0].name)}' (now 'target:{shown(given[0])}')",
             )
         )
         return {outputs[0].name: TARGET_PREFIX + given[0]}

@@ -14,6 +14,9 @@ from edgebench.errors import DataError
 from edgebench.types import Caution, Preprocess, Task
 
 
+_LABELS_LOOKED_AT, _LABELS_SHOWN = 1000, 2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
     """`read` gives one sample's inputs, converted and checked; labels and targets are whole arrays, maybe on disk.
@@ -55,8 +58,10 @@ def checked_labels(source: str, labels: AnyArray, n: int) -> AnyArray:
     """The labels as integers, (n,) for classes or (n, h, w) for masks.
 
     Raises:
-        DataError: they are no whole numbers, negative class indices, or of another shape.
+        DataError: they are text or no whole numbers, negative class indices, or of another shape.
     """
+    if labels.dtype.kind in "US":
+        raise text_labels(source, labels)
     if labels.shape == (n, 1):
         labels = labels[:, 0]
     if labels.ndim == 2:
@@ -79,6 +84,14 @@ def checked_labels(source: str, labels: AnyArray, n: int) -> AnyArray:
         index = int(labels.argmin())
         raise DataError(f"{shown(source)}: the label of sample {index} is {labels[index]}; class indices start at 0")
     return labels
+
+
+def text_labels(source: str, labels: AnyArray) -> DataError:
+    """The refusal of labels that are text (dtype U or S), with the first distinct ones."""
+    seen = dict.fromkeys(labels.ravel()[:_LABELS_LOOKED_AT].tolist())
+    words = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in seen]
+    first = ", ".join(f"'{shown(word)}'" for word in words[:_LABELS_SHOWN])
+    return DataError(f"{shown(source)}: labels are text ({first} ...): number the classes 0, 1, 2 ...")
 
 
 def inferred_task(

@@ -74,7 +74,8 @@ def prepare(source: str | None, baseline: Baseline, run_folder: Path, request: D
         cautions = [*evaluation.cautions, *_class_cautions(evaluation, baseline)]
         if calibration is not None:
             cautions += [caution for caution in calibration.cautions if caution not in cautions]
-        cautions += _count_cautions(request, len(evaluation_indices), len(calibration_indices))
+        pool = len(evaluation.names) if calibration is None else None
+        cautions += _count_cautions(request, len(evaluation_indices), len(calibration_indices), pool)
         return _write(
             run_folder, evaluation, evaluation_indices, calibration or evaluation, calibration_indices, tuple(cautions)
         )
@@ -135,17 +136,18 @@ def _choose(evaluation: Fitted, calibration: Fitted | None, request: DataRequest
     return sorted(order[for_calibration:][:asked].tolist()), sorted(order[:for_calibration].tolist())
 
 
-def _count_cautions(request: DataRequest, evaluation: int, calibration: int) -> list[Caution]:
+def _count_cautions(request: DataRequest, evaluation: int, calibration: int, pool: int | None) -> list[Caution]:
+    """Doubts about the numbers of samples used; `pool` is how many there were for both, None where each has its own."""
     cautions = []
-    if calibration < request.calibration_samples:
-        cautions.append(
-            Caution(
-                code="few-calibration-samples",
-                message=f"{request.calibration_samples} calibration samples were asked for, {calibration} are used "
-                "(of a data set too small for both, a quarter)",
-                advice="give more data or name other data with --calibration",
-            )
-        )
+    asked = request.calibration_samples
+    if calibration < asked:
+        message, advice = f"{asked} calibration samples were asked for, {calibration} are used", "give more of them"
+        if pool is not None:
+            message += f": {pool} samples are too few for both, so that a quarter calibrates, or what evaluation leaves"
+            advice = "give more data, or other data by --calibration (in a matrix: data.calibration)"
+        if pool is not None and pool > asked:
+            advice = f"lower --evaluation-samples to {pool - asked} (in a matrix: data.evaluation), or {advice}"
+        cautions.append(Caution(code="few-calibration-samples", message=message, advice=advice))
     if request.evaluation_samples is not None and evaluation < request.evaluation_samples:
         cautions.append(
             Caution(

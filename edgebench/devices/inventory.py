@@ -110,7 +110,7 @@ def _find(name: str) -> Path:
     files = _files()
     if name not in files:
         hint = _hint(name, files)
-        raise InputError(f"there is no device '{name}'; {hint}; add one as devices/{name}.yaml")
+        raise InputError(f"there is no device '{name}'; {hint}; add it: edgebench devices add {name}")
     return files[name]
 
 
@@ -147,5 +147,5 @@ def _driver(spec: DeviceSpec, path: Path) -> Driver:
 
 
 def _hint(word: str, known: list[str] | dict[str, Path]) -> str:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sorted(known))}"

@@ -135,21 +135,31 @@ def _too_few(rounds: Sequence[Round], plan: Plan) -> Iterator[tuple[Verdict, Cau
             f"{len(rounds)} round{'' if len(rounds) == 1 else 's'}: how much one process differs from the next takes "
             f"{MIN_ROUNDS} to see"
         )
-        yield _doubt(Verdict.TOO_FEW, "few-rounds", text, f"run again with --rounds {MIN_ROUNDS}")
+        yield _doubt(Verdict.TOO_FEW, "few-rounds", text, f"run again with {_more_rounds(rounds)}")
     runs = [round.summary.runs if round.summary else len(round.latencies_ns) for round in rounds]
     if min(runs) < MIN_RUNS_IN_A_ROUND or sum(runs) < MIN_RUNS:
         wanted = max(MIN_RUNS_IN_A_ROUND, -(-MIN_RUNS // len(rounds)))
         run_s = statistics.median(_median(round) for round in rounds) / 1e9
         if plan.max_runs < wanted or plan.min_runs < wanted <= plan.max_seconds / run_s:
-            cause, remedy = f"the plan asks for {plan.min_runs} to {plan.max_runs} a round", f"--min-runs {wanted}"
+            cause, remedy = f"the plan asks for {plan.min_runs} to {plan.max_runs} a round", _option("min_runs", wanted)
         else:
             cause = f"a run takes {run_s:.3g} s, and a round ends after {plan.max_seconds:g} s"
-            remedy = f"--max-seconds {1.2 * wanted * run_s:.3g}"
+            remedy = _option("max_seconds", f"{1.2 * wanted * run_s:.3g}")
         text = (
             f"{sum(runs)} runs, {min(runs)} in the shortest round, where {MIN_RUNS} and {MIN_RUNS_IN_A_ROUND} are "
             f"needed; likely cause: {cause}"
         )
         yield _doubt(Verdict.TOO_FEW, "few-runs", text, f"run again with {remedy}")
+
+
+def _more_rounds(rounds: Sequence[Round]) -> str:
+    """What every doubt that asks for rounds names, so that a reader sees one number: a verdict's 5, then twice."""
+    return _option("rounds", MIN_ROUNDS if len(rounds) < MIN_ROUNDS else 2 * len(rounds))
+
+
+def _option(name: str, value: object) -> str:
+    """How the plan's `name` is asked for: by an option of the command line, or in a matrix, whose `run` has none."""
+    return f"--{name.replace('_', '-')} {value} (in a matrix: plan.{name})"
 
 
 def _throttled(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
@@ -185,7 +195,7 @@ def _noisy(rounds: Sequence[Round]) -> Iterator[tuple[Verdict, Caution]]:
     middle = statistics.median(medians)
     spread = (max(medians) - min(medians)) / middle
     cause = f"likely cause: {_neighbours(rounds)}"
-    remedy = f"make the machine quiet and run again with --rounds {2 * len(rounds)}"
+    remedy = f"make the machine quiet and run again with {_more_rounds(rounds)}"
     if spread > MAX_SPREAD:
         text = (
             f"the medians of {len(rounds)} rounds lie {spread:.0%} apart ({min(medians) / 1e6:.4g} to "

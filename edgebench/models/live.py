@@ -28,8 +28,8 @@ class LiveModel:
     cautions: tuple[Caution, ...] = ()
 
 
-def load(source: Source, weights: Path | None, *, trust: bool) -> LiveModel:
-    """The model of `source` in memory, with its weights.
+def load(source: Source, weights: Path | None, *, trust: bool, to_train: bool = False) -> LiveModel:
+    """The model of `source` in memory, with its weights; `to_train`, as `zoo.load_to_train` says for a zoo network.
 
     Raises:
         ModelError: it can't be loaded, its weights do not fit, code would run without `trust`, or this kind of file
@@ -39,7 +39,7 @@ def load(source: Source, weights: Path | None, *, trust: bool) -> LiveModel:
     name = source.target
     match source.kind:
         case Kind.ZOO:
-            return _zoo(name)
+            return _zoo(name, to_train=to_train)
         case Kind.KERAS_APPLICATION:
             model, preprocess, cautions = keras_models.load_application(name, weights)
             return LiveModel(
@@ -72,11 +72,11 @@ def load(source: Source, weights: Path | None, *, trust: bool) -> LiveModel:
             )
 
 
-def _zoo(name: str) -> LiveModel:
+def _zoo(name: str, *, to_train: bool) -> LiveModel:
     entry = zoo.ENTRIES[name]
     return LiveModel(
         framework=entry.framework,
-        model=zoo.load(name),
+        model=zoo.load_to_train(name) if to_train else zoo.load(name),
         example=zoo.example(name),
         preprocess=entry.preprocess,
         task=entry.task,

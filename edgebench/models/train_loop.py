@@ -87,7 +87,7 @@ def train(
     parsed = sources.parse(source)
     sources.check_weights(parsed, weights)
     out.mkdir(parents=True, exist_ok=True)
-    loaded = live.load(parsed, weights, trust=trust)
+    loaded = live.load(parsed, weights, trust=trust, to_train=True)
     trainer: Trainer
     if loaded.framework is Framework.TORCH:
         from edgebench.models.train_torch import TorchTrainer

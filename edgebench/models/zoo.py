@@ -71,6 +71,28 @@ def load(name: str, log: Callable[[str], None] = print) -> Any:
     return zoo_digits_torch.load(cache_folder("zoo"), log)
 
 
+def load_to_train(name: str) -> Any:
+    """The model that a training starts from: a digits network with random weights, else as `load` gives it.
+
+    The trained weights of a digits network have seen every image that `digits` lets a training learn from or validate
+    on: a training that started from them would measure its own memory.
+
+    Raises:
+        MissingError, ModelError: as `load`.
+    """
+    if name == "digits-cnn-keras":
+        from edgebench.models import keras_models, zoo_digits_keras
+
+        keras_models.import_keras(f"MODEL 'zoo:{name}'")
+        return zoo_digits_keras.build()
+    if name == "digits-cnn-torch":
+        from edgebench.models import torch_models, zoo_digits_torch
+
+        torch_models.import_torch(f"MODEL 'zoo:{name}'")
+        return zoo_digits_torch.build()
+    return load(name)
+
+
 def example(name: str) -> np.ndarray[Any, Any]:
     """One seeded sample, float32, shape (1, ...) in the model's layout; only its shape means something."""
     shape = (1, *ENTRIES[name].shape)

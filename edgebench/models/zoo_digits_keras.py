@@ -26,7 +26,7 @@ def load(home: Path, log: Callable[[str], None]) -> Any:
 
 
 def build() -> Any:
-    """The network with seeded random weights: three convolutions with BatchNorm, two dense layers."""
+    """The network with random weights, the same at each call: three convolutions with BatchNorm, two dense layers."""
     import keras
     from keras import layers
 

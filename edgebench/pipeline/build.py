@@ -59,7 +59,7 @@ class Builder:
         batch = float_artifact.batch
         key = convert.artifact_key(self._subject.baseline, recipe.format, recipe, calibration, batch)
         if artifact := self._stored(key):
-            return replace(artifact, recipe=recipe)
+            return self._without_what_the_data_told(replace(artifact, recipe=recipe))
         try:
             finished = self._worker.call(
                 f"converting by {recipe.name}, batch {batch or 'open'}",
@@ -73,7 +73,15 @@ class Builder:
             )
         except EdgebenchError as error:
             raise costing_one_cell(error) from error
-        return self._kept(key, finished)
+        return self._without_what_the_data_told(self._kept(key, finished))
+
+    def _without_what_the_data_told(self, artifact: Artifact) -> Artifact:
+        """Drop the file's own words on a doubt of the data, such as too few calibration samples: one of them is enough.
+
+        The stored artifact keeps them, because another run may prepare its data without that doubt.
+        """
+        told = {caution.code for caution in self._subject.data.cautions}
+        return replace(artifact, cautions=tuple(caution for caution in artifact.cautions if caution.code not in told))
 
     def _refuse_bad_calibration(self, recipe: Recipe) -> None:
         from edgebench.data import BLOCKING_CODES

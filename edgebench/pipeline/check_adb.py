@@ -35,6 +35,14 @@ def looks(spec: DeviceSpec) -> Iterator[Finding]:
         yield _key(spec.name)
 
 
+def absent_server(spec: DeviceSpec) -> Finding | None:
+    """A failure where the device is reached through an adb server and none runs: connecting would start one."""
+    if _route(spec) is not Route.SERVER or _is_server_running():
+        return None
+    fix = f"start it: adb start-server, then: edgebench devices check {spec.name}"
+    return Finding(item="connection", level=Level.FAIL, value="no adb server runs here", fix=fix)
+
+
 def second_route(device: Device) -> Finding:
     """Whether the adb server holds the same phone too, where other tools may disturb it. Starts no server."""
     item = "routes"

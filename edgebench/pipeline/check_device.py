@@ -81,6 +81,9 @@ def check(name: str, on_finding: Callable[[Finding], None], on_wait: Callable[[s
     with lease(name, on_wait):
         for finding in check_adb.looks(spec) if spec.driver in check_adb.DRIVERS else ():
             tell(finding)
+        if spec.driver in check_adb.DRIVERS and (absent := check_adb.absent_server(spec)):
+            tell(absent)
+            return Health(device=name, origin=origin, findings=tuple(findings))
         try:
             device = inventory.open_device(name)
         except EdgebenchError as error:
@@ -115,13 +118,16 @@ def _looks(spec: DeviceSpec) -> Iterator[tuple[str, Callable[[Device], Finding]]
 
 
 def _exit_status(device: Device) -> Finding:
-    return judged("exit status", _shell(device, "exit 7").exit_code, 7, "the device loses exit statuses")
+    status = _shell(device, "exit 7").exit_code
+    right = "a program's status arrives (7)"
+    return judged("exit status", status, 7, right=right, wrong="the device loses exit statuses")
 
 
 def _output(device: Device) -> Finding:
     done = _shell(device, "echo out; echo err >&2")
     found = (done.stdout.strip(), done.stderr.strip())
-    return judged("output", found, ("out", "err"), "the device mixes or loses what programs print")
+    wrong = "the device mixes or loses what programs print"
+    return judged("output", found, ("out", "err"), right="stdout and stderr arrive apart", wrong=wrong)
 
 
 def _transfer(device: Device) -> Finding:
@@ -163,7 +169,8 @@ def _clock(device: Device) -> Finding:
 def _executable_folder(device: Device) -> Finding:
     script = 'printf "#!%s\\nexit 5\\n" "$(command -v sh)" > run.sh && chmod 755 run.sh && ./run.sh'
     fix = "name a `folder:` in its file that is not mounted noexec"
-    return judged("executable folder", _shell(device, script).exit_code, 5, "a program put there does not start", fix)
+    right, wrong = "a program put there runs", "a program put there does not start"
+    return judged("executable folder", _shell(device, script).exit_code, 5, right=right, wrong=wrong, fix=fix)
 
 
 def _free_space(device: Device) -> Finding:

@@ -31,10 +31,12 @@ class Finding:
     fix: str = ""
 
 
-def judged(item: str, found: object, wanted: object, wrong: str, fix: str = "use another route to it") -> Finding:
-    """Ok when `found` is what was wanted; else a failure that says `wrong` and shows both."""
+def judged(
+    item: str, found: object, wanted: object, *, right: str, wrong: str, fix: str = "use another route to it"
+) -> Finding:
+    """Ok, in the words `right`, when `found` is what was wanted; else a failure that says `wrong` and shows both."""
     if found == wanted:
-        return Finding(item=item, level=Level.OK, value=f"{found!r} as asked".replace("'", ""))
+        return Finding(item=item, level=Level.OK, value=right)
     return Finding(item=item, level=Level.FAIL, value=f"{wrong}: {found!r} instead of {wanted!r}", fix=fix)
 
 

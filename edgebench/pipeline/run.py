@@ -52,6 +52,7 @@ def convert_and_measure(
                 data=matrix.data.source,
                 cautions=subject.baseline.cautions + subject.data.cautions,
                 environment=environment,
+                budget=matrix.budget if matrix.budget.limits else None,
             )
         )
         evaluation_set = EvaluationSet.of(subject.data, run.path, subject.outputs())
@@ -90,6 +91,7 @@ def _build_all(
     if groups:
         reporter.phase("Converting", len(groups))
     ready = []
+    stopped: dict[str, list[str]] = {}  # the recipes by what stopped them
     for (recipe, batch), cells in groups.items():
         reporter.detail(recipe.name)
         artifact: Artifact | None = None
@@ -104,7 +106,9 @@ def _build_all(
         except StageError as error:
             for cell in cells:
                 run.store.add(cell.ended(step, error, environment, artifact))
-            reporter.step(f"{recipe.name} ({step}): {error}")
+            names = stopped.setdefault(str(error), [])
+            reporter.step("" if names else f"{recipe.name} ({step}): {error}")
+            names.append(recipe.name)
             continue
         ready += [
             Ready(cell=cell, artifact=artifact, evaluation_set=evaluation_set, float_artifact=float_artifact)
@@ -112,4 +116,10 @@ def _build_all(
         ]
         took = f", {artifact.conversion_s:.1f} s" if artifact.conversion_s else ""
         reporter.step(f"{recipe.name}: {artifact.census.precision}, {artifact.size_bytes / 1e6:.3g} MB{took}")
+    for first, *others in (tuple(dict.fromkeys(names)) for names in stopped.values()):
+        if others:
+            reporter.notice(
+                f"  {first} is not alone: the same for {len(others)} more recipe{'s' * (len(others) > 1)} "
+                f"({', '.join(others)})"
+            )
     return ready

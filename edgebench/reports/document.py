@@ -8,33 +8,56 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgebench.codec import to_plain
-from edgebench.reports.budget import Miss
-from edgebench.reports.summary import Row
+from edgebench.reports.budget import Judgement, Miss, judge
+from edgebench.reports.shown import latest
+from edgebench.reports.summary import Row, summarize_all
 from edgebench.store import RunInfo
-from edgebench.types import Artifact, Divergence, Evaluation
+from edgebench.types import Artifact, Divergence, Evaluation, Record
 
 SCHEMA = 1
 
 
-def to_document(run: RunInfo | None, rows: Sequence[Row], misses: Sequence[Miss] | None = None) -> str:
+def to_document(run: RunInfo | None, records: Sequence[Record], judgement: Judgement | None = None) -> str:
     """`{"schema", "run", "records", "budget"}` as indented JSON text; an estimate is `{"value", "low", "high", "n"}`.
 
-    `budget` is null where none was asked for, and else has its `misses`, an empty list when every limit is met.
+    `records` are all, also those that a later plan took the place of. `budget` is null where no limit is set, and else
+    has its `misses`, an empty list when every limit is met; without a `judgement` the run's budget is judged by the
+    latest records.
     """
+    if judgement is None and run and run.budget:
+        judgement = judge(summarize_all(latest(records)), run.budget)
     document = {
         "schema": SCHEMA,
         "run": _run(run),
-        "records": [_record(row) for row in rows],
-        "budget": None if misses is None else {"misses": [to_plain(miss) for miss in misses]},
+        "records": [_record(row) for row in summarize_all(records)],
+        "budget": _budget(judgement) if judgement else None,
     }
     return json.dumps(_without_infinities(document), indent=2, allow_nan=False) + "\n"
+
+
+def _budget(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "misses": [_miss(miss) for miss in judgement.misses],
+        "judged": judgement.judged,
+        "not_measured": judgement.not_measured,
+    }
+
+
+def _miss(miss: Miss) -> dict[str, Any]:
+    return {
+        "cell": miss.cell,
+        "limit": miss.limit,
+        "allowed": miss.allowed,
+        "found": miss.found,
+        "message": miss.message,
+    }
 
 
 def _run(run: RunInfo | None) -> dict[str, Any]:
     if run is not None:
         plain: dict[str, Any] = to_plain(run)
         return plain
-    return dict.fromkeys(("name", "command", "created_at", "model", "data", "environment")) | {"cautions": []}
+    return dict.fromkeys(("name", "command", "created_at", "model", "data", "environment", "budget")) | {"cautions": []}
 
 
 def _record(row: Row) -> dict[str, Any]:

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 
 from edgebench.reports import grid, notes
 from edgebench.reports.notation import one_line
-from edgebench.reports.summary import Row
-from edgebench.store import RunInfo
+from edgebench.reports.shown import NO_RECORDS, Shown, earlier_line
 
 
-def to_markdown(run: RunInfo | None, rows: Sequence[Row]) -> str:
-    """One table, what its marks mean, the cautions, and the command that made it."""
+def to_markdown(shown: Shown) -> str:
+    """One table, what its marks mean, the budget, the cautions, and the command that made it."""
+    run, rows = shown.run, shown.rows
     parts = [_escaped(line) for line in grid.heading(run, rows)]
-    parts.append(_table(grid.columns(rows)) if rows else "no records")
-    parts += _bullets(notes.legend(rows))
+    parts.append(_table(grid.columns(rows)) if rows else NO_RECORDS)
+    parts += _bullets([line for line in (*notes.legend(rows), earlier_line(shown.earlier)) if line])
+    if shown.budget:
+        parts += ["### Budget", *_bullets(shown.budget)]
     doubts = [
         f"**{_escaped(doubt.code)}** ({_escaped(notes.where(doubt, rows))}): {_escaped(doubt.told)}"
         for doubt in notes.doubts(run, rows)
@@ -25,6 +27,8 @@ def to_markdown(run: RunInfo | None, rows: Sequence[Row]) -> str:
         parts += ["### Cautions and what to do", "\n".join(f"- {line}" for line in doubts)]
     if run and run.command:
         parts += ["### Reproduce", _code(one_line(shlex.join(run.command)))]
+        if asked := notes.asked(run, rows):
+            parts.append(f"The file asks: {_escaped(asked)}")
     return "\n\n".join(parts) + "\n"
 
 

@@ -9,7 +9,7 @@ from edgebench.reports.grid import labels
 from edgebench.reports.notation import one_line
 from edgebench.reports.summary import Row, baselines
 from edgebench.store import RunInfo
-from edgebench.types import Caution, Origin
+from edgebench.types import Caution, Origin, Plan
 
 WHOLE_RUN = "whole run"
 
@@ -86,6 +86,9 @@ def legend(rows: Sequence[Row]) -> tuple[str, ...]:
         "~: too few samples to tell this percentile; measure longer (more rounds or runs).": any(
             row.latency and not {"p50", "p90"} <= set(row.latency.enough_for) for row in rows
         ),
+        "batch: p50, p90 and mean are of one run of the whole batch, not of one sample.": any(
+            row.record.batch is not None and row.record.batch > 1 and (row.latency or row.tool_mean_ms) for row in rows
+        ),
         "mean ms, tool's own: as the official program printed it, the middle of the rounds'; no single runs.": any(
             row.tool_mean_ms for row in rows
         ),
@@ -95,3 +98,33 @@ def legend(rows: Sequence[Row]) -> tuple[str, ...]:
     }
     lines += [text for text, is_shown in marks.items() if is_shown]
     return tuple(line for line in lines if line)
+
+
+def asked(run: RunInfo | None, rows: Sequence[Row]) -> str:
+    """What a matrix file asked, in a line, from what the records hold; empty for a command that says it itself."""
+    if run is None or run.command[1:2] != ("run",) or not rows:
+        return ""
+    records = [row.record for row in rows]
+    parts: dict[str, list[object]] = {
+        "model": [run.model],
+        "data": [run.data or "seeded synthetic inputs"],
+        "recipes": [record.recipe for record in records if record.recipe],
+        "devices": [record.device for record in records],
+        "runtimes": [
+            record.runtime if record.delegate == "cpu" else f"{record.runtime}:{record.delegate}"
+            for record in records
+            if record.target
+        ],
+        "threads": [record.threads for record in records],
+        "batches": ["open" if record.batch is None else record.batch for record in records],
+        "plan": [_plan(record.plan) for record in records if record.plan],
+    }
+    told = [f"{name} {', '.join(dict.fromkeys(map(str, values)))}" for name, values in parts.items() if values]
+    return one_line(" · ".join(told))
+
+
+def _plan(plan: Plan) -> str:
+    return (
+        f"{plan.rounds} rounds of at least {plan.min_runs} runs and {plan.min_seconds:g} s, "
+        f"at most {plan.max_runs} runs or {plan.max_seconds:g} s"
+    )

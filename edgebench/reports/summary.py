@@ -236,6 +236,7 @@ def _conditions(row: Row) -> tuple[object, ...]:
         record.batch,
         row.format,
         row.origin,
+        record.plan,
         versions,
     )
 

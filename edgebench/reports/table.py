@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -16,6 +15,8 @@ from rich.text import Text
 from edgebench.reports import grid, notes
 from edgebench.reports.grid import About, Column
 from edgebench.reports.notation import MISSING
+from edgebench.reports.row_names import named
+from edgebench.reports.shown import NO_RECORDS, Shown, earlier_line
 from edgebench.reports.summary import Row, baselines
 from edgebench.store import RunInfo
 
@@ -23,18 +24,21 @@ _GAP = 2
 # Names and verdicts wrap past these widths, and are given what is left of the line; figures never wrap.
 _NAME_WIDTH = 32
 _OUTCOME_WIDTH = 28
+_NARROW_OUTCOME_WIDTH = 14
+_LATENCIES = ("p50 ms", "mean ms, tool's own")
 
 
-def to_table(run: RunInfo | None, rows: Sequence[Row], width: int) -> str:
-    """The rows as text of at most `width` columns, followed by what the marks and the cautions mean."""
+def to_table(shown: Shown, width: int) -> str:
+    """The rows as text of at most `width` columns, then what the marks mean, the budget and the cautions."""
+    run, rows = shown.run, shown.rows
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None, force_terminal=False, markup=False, emoji=False)
     for line in grid.heading(run, rows):
         console.print(Text(line))
     if not rows:
-        console.print(Text("no records"))
+        console.print(Text(NO_RECORDS))
     else:
-        for title, part in _parts(_numbered(grid.columns(rows), len(baselines(rows))), width):
+        for title, part in _parts(named(grid.columns(rows), len(baselines(rows))), width):
             console.print()
             if title:
                 console.print(Text(title))
@@ -42,24 +46,14 @@ def to_table(run: RunInfo | None, rows: Sequence[Row], width: int) -> str:
         console.print()
     for line in notes.legend(rows):
         console.print(Text(line))
+    if earlier := earlier_line(shown.earlier):
+        console.print(Text(earlier))
+    if shown.budget:
+        console.print(Text("\nBudget"))
+    for line in shown.budget:
+        console.print(Padding(Text(line, overflow="fold"), (0, 0, 0, 2)))
     _print_cautions(console, run, rows)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
-
-
-def _numbered(columns: Sequence[Column], baselines: int) -> list[Column]:
-    """The columns with the rows numbered, for the parts of a split table and the cautions to name them by.
-
-    Where the devices differ, a row's name has its device, so that each part of a split table tells it.
-    """
-    recipe, *others = columns
-    names, rows = recipe.cells[:baselines], recipe.cells[baselines:]
-    device = next((column for column in others if column.title == "device"), None)
-    if device is not None:
-        rows = tuple(f"{name} on {where}" for name, where in zip(rows, device.cells[baselines:], strict=True))
-        others.remove(device)
-    digits = len(str(len(rows)))
-    numbered = [f"{i:{digits}}. {name}" for i, name in enumerate(rows, 1)]
-    return [replace(recipe, cells=(*(f"{'':{digits}}  {name}" for name in names), *numbered)), *others]
 
 
 def _parts(columns: Sequence[Column], width: int) -> Iterator[tuple[str, list[Column]]]:
@@ -71,33 +65,49 @@ def _parts(columns: Sequence[Column], width: int) -> Iterator[tuple[str, list[Co
         yield "", list(columns)
         return
     name, *others = columns
-    where = [column for column in others if column.about is About.NAME]
-    for about in (About.SPEED, About.ACCURACY):
-        told = [column for column in others if column.about is about]
-        if about is About.SPEED:  # where a file ran goes with its speed, and comes last where that must be split
-            told = [*where, *told] if _width([name, *where, *told]) <= width else [*_verdict_early(told), *where]
-        for place, part in enumerate(_fitted(name, told, width)):
-            yield f"{about.value.capitalize()}{', continued' if place else ''}", part
+    parts = [
+        (f"{about.value.capitalize()}{', continued' if place else ''}", part)
+        for about in (About.SPEED, About.ACCURACY)
+        for place, part in enumerate(_fitted(name, _units([one for one in others if one.about is about]), width))
+    ]
+    for column in others:
+        if column.is_name:
+            # Where a file ran goes with its speed, and into another part where there is room for it.
+            roomy = (part for _, part in parts if _room(part, width) >= _needs(column))
+            part = next(roomy, None)
+            if part is None:
+                parts.append(("Where", [name, column]))
+            else:
+                part.append(column)
+    yield from parts
 
 
-def _verdict_early(columns: Sequence[Column]) -> list[Column]:
-    """The verdict right after the latencies that it is about."""
-    *others, verdict = columns
-    after = max((i for i, column in enumerate(others, 1) if column.title in ("p50 ms", "p90 ms")), default=len(others))
-    return [*others[:after], verdict, *others[after:]]
+def _units(columns: Sequence[Column]) -> Iterator[list[Column]]:
+    """The columns one by one, but the verdict with the first latency, which it is about."""
+    verdict = next((column for column in columns if column.title == "trust"), None)
+    others = [column for column in columns if column is not verdict]
+    about = next((one for one in others if one.title in _LATENCIES), None)
+    for column in others:
+        yield [column, verdict] if verdict and column is about else [column]
+    if verdict and about is None:
+        yield [verdict]
 
 
-def _fitted(name: Column, columns: Sequence[Column], width: int) -> Iterator[list[Column]]:
-    room = width + _GAP - min(_needs(name), max(width // 3, 8))
-    part, left = [name], room
-    for column in columns:
-        if _needs(column) > left and len(part) > 1:
+def _fitted(name: Column, units: Iterable[list[Column]], width: int) -> Iterator[list[Column]]:
+    part = [name]
+    for unit in units:
+        if sum(map(_needs_at_least, unit)) > _room(part, width) and len(part) > 1:
             yield part
-            part, left = [name], room
-        part.append(column)
-        left -= _needs(column)
+            part = [name]
+        part += unit
     if len(part) > 1:
         yield part
+
+
+def _room(part: Sequence[Column], width: int) -> int:
+    """What is left of the line beside a part whose names and verdicts wrap."""
+    name, *others = part
+    return width + _GAP - min(_needs(name), max(width // 3, 8)) - sum(map(_needs_at_least, others))
 
 
 def _width(columns: Sequence[Column]) -> int:
@@ -109,6 +119,11 @@ def _needs(column: Column) -> int:
     if not column.is_number:
         widest = min(widest, _OUTCOME_WIDTH if column.title == "trust" else _NAME_WIDTH)
     return widest + _GAP
+
+
+def _needs_at_least(column: Column) -> int:
+    """As `_needs`, but a verdict that has a reason wraps further."""
+    return min(_needs(column), _NARROW_OUTCOME_WIDTH + _GAP) if column.title == "trust" else _needs(column)
 
 
 def _rich_table(columns: Sequence[Column], width: int) -> Table:

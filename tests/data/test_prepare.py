@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -67,7 +68,34 @@ def test_a_small_source_gives_a_quarter_to_calibration_and_says_so(tmp_path: Pat
     prepared = prepare(npz(tmp_path, x=vectors(200)), make_baseline(X), tmp_path / "run", DataRequest())
     assert prepared.calibration is not None
     assert (prepared.calibration.n, prepared.evaluation.n) == (50, 150)
-    assert "100 calibration samples were asked for, 50 are used" in message(prepared, "few-calibration-samples")
+    (told,) = [caution for caution in prepared.cautions if caution.code == "few-calibration-samples"]
+    assert told.message.startswith("100 calibration samples were asked for, 50 are used: 200 samples are too few for b")
+    assert told.advice.startswith("lower --evaluation-samples to 100 (in a matrix: data.evaluation), or give more data")
+
+
+@pytest.mark.parametrize("n", [101, 130, 300])
+def test_the_advice_of_too_few_calibration_samples_works(tmp_path: Path, make_baseline: MakeBaseline, n: int) -> None:
+    source = npz(tmp_path, x=vectors(n))
+    before = prepare(source, make_baseline(X), tmp_path / "run", DataRequest(evaluation_samples=n))
+    (told,) = [caution for caution in before.cautions if caution.code == "few-calibration-samples"]
+    number = re.match(r"lower --evaluation-samples to (\d+) ", told.advice)
+    assert number is not None
+    request = DataRequest(evaluation_samples=int(number[1]))
+    after = prepare(source, make_baseline(X), tmp_path / "run", request)
+    assert after.calibration is not None
+    assert (after.calibration.n, after.evaluation.n) == (100, n - 100)
+    assert "few-calibration-samples" not in codes(after)
+
+
+def test_a_calibration_source_that_is_too_small_is_not_blamed_on_the_split(
+    tmp_path: Path, make_baseline: MakeBaseline
+) -> None:
+    (tmp_path / "other").mkdir()
+    request = DataRequest(calibration_source=npz(tmp_path / "other", x=vectors(40)))
+    prepared = prepare(npz(tmp_path, x=vectors(50)), make_baseline(X), tmp_path / "run", request)
+    (told,) = [caution for caution in prepared.cautions if caution.code == "few-calibration-samples"]
+    assert told.message == "100 calibration samples were asked for, 40 are used"
+    assert told.advice == "give more of them"
 
 
 def test_what_evaluation_does_not_ask_for_may_go_to_calibration(tmp_path: Path, make_baseline: MakeBaseline) -> None:

@@ -34,14 +34,16 @@ def test_a_users_file_adds_a_device_or_replaces_the_shipped_one(devices):
     assert (found["bench-pc"], found["host"]) == ("quiet", "mine")
 
 
-def test_an_unknown_device_names_the_nearest_and_the_file_to_write(devices):
+def test_an_unknown_device_names_the_nearest_and_how_to_add_it(devices):
     (devices / "bench-pc.yaml").write_text("driver: host\n")
     with pytest.raises(InputError) as error:
         open_device("benchpc")
     assert str(error.value) == (
-        "there is no device 'benchpc'; did you mean 'bench-pc'?; add one as devices/benchpc.yaml"
+        "there is no device 'benchpc'; did you mean 'bench-pc'?; add it: edgebench devices add benchpc"
     )
-    with pytest.raises(InputError, match=r"there is no device 'xyz'; known: bench-pc, .*host, .*; add one"):
+    with pytest.raises(
+        InputError, match=r"there is no device 'xyz'; known: bench-pc, .*host, .*; add it: edgebench devices add xyz"
+    ):
         open_device("xyz")
 
 

@@ -12,6 +12,7 @@ from edgebench.types import Caution, Conditions, Measurement, Origin, Plan, Roun
 
 QUIET = Conditions(at="2026-01-01T00:00:00+00:00", load_1min=0.3, governor="performance")
 PLAN = Plan()
+ROUNDS_5 = "run again with --rounds 5 (in a matrix: plan.rounds)"
 
 
 def a_round(index=0, ms=5.0, runs=100, noise=0.01, slope=0.0, **changes):
@@ -51,21 +52,24 @@ def test_five_quiet_rounds_that_agree_are_stable_without_a_caution():
 def test_four_rounds_are_too_few_however_well_they_agree():
     verdict, codes, text = verdict_on(a_round(i) for i in range(4))
     assert (verdict, codes) == (Verdict.TOO_FEW, ["few-rounds"])
-    assert text == "4 rounds: how much one process differs from the next takes 5 to see; run again with --rounds 5"
+    assert text == "4 rounds: how much one process differs from the next takes 5 to see; " + ROUNDS_5
 
 
 def test_a_slow_model_with_few_runs_a_round_is_told_how_many_seconds_it_needs():
     verdict, codes, text = verdict_on(a_round(i, ms=4000, runs=3, noise=0) for i in range(5))
     assert (verdict, codes) == (Verdict.TOO_FEW, ["few-runs"])
     assert "15 runs, 3 in the shortest round, where 30 and 5 are needed" in text
-    assert "a run takes 4 s, and a round ends after 10 s; run again with --max-seconds 28.8" in text
+    assert (
+        "a run takes 4 s, and a round ends after 10 s; run again with --max-seconds 28.8 (in a matrix: plan.max_"
+        in text
+    )
 
 
 def test_a_plan_with_few_runs_is_told_to_ask_for_more():
     plan = Plan(min_runs=1, max_runs=2)
     verdict, _, text = verdict_on((a_round(i, runs=2) for i in range(5)), plan=plan)
     assert verdict is Verdict.TOO_FEW
-    assert "the plan asks for 1 to 2 a round; run again with --min-runs 6" in text
+    assert "the plan asks for 1 to 2 a round; run again with --min-runs 6 (in a matrix: plan.min_runs)" in text
 
 
 @pytest.mark.parametrize(("other_ms", "expected"), [(5.2, Verdict.STABLE), (5.4, Verdict.NOISY)])
@@ -85,7 +89,17 @@ def test_a_noisy_verdict_names_the_load_and_the_governor_that_it_saw():
     busy = dataclasses.replace(QUIET, load_1min=3.7, governor="ondemand")
     _, _, text = verdict_on([a_round(0, ms=6, before=busy), *(a_round(i) for i in range(1, 5))])
     assert "other programs on its CPUs (load 3.7 before a round) or changing clocks (governor ondemand)" in text
-    assert text.endswith("run again with --rounds 10")
+    assert text.endswith("run again with --rounds 10 (in a matrix: plan.rounds)")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_all_doubts_about_too_few_rounds_ask_for_the_same_number_of_them(n):
+    rounds = [a_round(0, noise=0.15, runs=400), *(a_round(i, ms=6, noise=0.15, runs=400) for i in range(1, n))]
+    trust = judge(Measurement(rounds=tuple(rounds), origin=Origin.MEASURED), PLAN)
+    assert {caution.code for caution in trust.cautions} == {"few-rounds", "runs-differ"} | (
+        {"rounds-differ"} if n > 1 else set()
+    )
+    assert {caution.advice.removeprefix("make the machine quiet and ") for caution in trust.cautions} == {ROUNDS_5}
 
 
 def test_runs_that_slow_down_within_every_round_are_throttled():

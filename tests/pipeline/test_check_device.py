@@ -72,9 +72,9 @@ def test_a_healthy_phone_is_ok_in_every_finding(phone: VirtualPhone, tmp_path: P
         "adb key": f"{tmp_path}/cache/adb/adbkey, mode 0600",
         "connection": phone.address,
         "routes": "one: no adb server runs here",
-        "exit status": "7 as asked",
-        "output": "(out, err) as asked",
-        "executable folder": "5 as asked",
+        "exit status": "a program's status arrives (7)",
+        "output": "stdout and stderr arrive apart",
+        "executable folder": "a program put there runs",
         "free space": "20 GB",
         "tools": "timeout, taskset, sha256sum",
         "platform": "Virtual Phone, Virtual SoC, Virtual SoC, Android 14, arm64-v8a, SDK 34, pages of 4096",
@@ -204,6 +204,22 @@ def test_a_phone_that_the_adb_server_holds_too_is_noticed(phone: VirtualPhone) -
     assert found["package"].value.startswith("adbutils ")
     assert found["adb program"].level is Level.OK
     assert found["routes"].value == "through the adb server, which other tools may use too"
+
+
+def test_a_device_of_an_adb_server_that_does_not_run_is_told_and_none_is_started() -> None:
+    write_device("server:ABC123")
+    health = check()
+    assert by_item(health)["connection"] == Finding(
+        item="connection",
+        level=Level.FAIL,
+        value="no adb server runs here",
+        fix="start it: adb start-server, then: edgebench devices check phone",
+    )
+    with (
+        pytest.raises(OSError),
+        socket.create_connection(("127.0.0.1", int(os.environ["ANDROID_ADB_SERVER_PORT"])), timeout=1),
+    ):
+        pass
 
 
 def test_an_unknown_device_is_no_finding() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import re
 import sys
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from edgebench.data.fitted import text_labels
 from edgebench.data.samples import AnyArray
 from edgebench.data.sources.protocol import EVALUATION_CAP, ArrayData, Pools, Wanted
 from edgebench.data.wording import listed, shown, shown_shape
@@ -96,7 +98,9 @@ def _load(path: Path, name: str) -> Any:
     function = getattr(module, name, None)
     if not callable(function):
         found = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-        raise DataError(f"{shown(path)} has no function '{name}'; it has {listed(found)}")
+        near = difflib.get_close_matches(name, found, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"it has {listed(found)}"
+        raise DataError(f"{shown(path)} has no function '{name}'; {hint}")
     return function
 
 
@@ -146,6 +150,8 @@ class _Spool:
             raise DataError(
                 f"{shown(self._source)}: '{shown(name)}' of sample {self.n} is empty {shown_shape(array.shape)}"
             )
+        if name == "labels" and array.dtype.kind in "US":
+            raise text_labels(self._source, array)
         if array.dtype.kind not in "biuf":
             raise DataError(f"{shown(self._source)}: '{shown(name)}' of sample {self.n} is {array.dtype}, not numbers")
         return array
