@@ -119,7 +119,6 @@ def _build_all(
     for first, *others in (tuple(dict.fromkeys(names)) for names in stopped.values()):
         if others:
             reporter.notice(
-                f"  {first} is not alone: the same for {len(others)} more recipe{'s' * (len(others) > 1)} "
-                f"({', '.join(others)})"
+                f"  the same for {len(others)} more recipe{'s' * (len(others) > 1)} as for {first}: {', '.join(others)}"
             )
     return ready

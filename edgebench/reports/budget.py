@@ -77,12 +77,8 @@ def told(judgement: Judgement) -> tuple[str, ...]:
     """A line for each limit, met or by which rows it is missed, then one for rows that took no part."""
     lines = [_limit(judgement, name, allowed) for name, allowed in judgement.budget.limits.items()]
     if judgement.not_measured:
-        rows = (
-            "1 simulated or emulated row takes"
-            if judgement.not_measured == 1
-            else (f"{judgement.not_measured} simulated or emulated rows take")
-        )
-        lines.append(f"{rows} no part: the figures are not a device's.")
+        rows = "row takes" if judgement.not_measured == 1 else "rows take"
+        lines.append(f"{judgement.not_measured} simulated or emulated {rows} no part: such figures are not a device's.")
     return tuple(lines)
 
 
@@ -91,8 +87,12 @@ def _limit(judgement: Judgement, name: str, allowed: float) -> str:
     limit = f"{what.removeprefix('the ')} at most {number(allowed)} {unit}"
     if not judgement.judged:
         return f"{limit}: no row to judge"
-    missed = [f"{miss.label} ({miss.why})" for miss in judgement.misses if miss.limit == name]
-    return f"{limit}: missed by {'; '.join(missed)}" if missed else f"{limit}: met"
+    missed: dict[str, list[str]] = {}
+    for miss in judgement.misses:
+        if miss.limit == name:
+            missed.setdefault(miss.why, []).append(miss.label)
+    told = "; ".join(f"{', '.join(names)} ({why})" for why, names in missed.items())
+    return f"{limit}: missed by {told}" if told else f"{limit}: met"
 
 
 def _miss(row: Row, label: str, name: str, allowed: float) -> Iterator[Miss]:

@@ -70,6 +70,7 @@ _COLUMNS: dict[str, Figure] = {
     "threads": lambda row: row.record.threads,
     "batch": lambda row: row.record.batch,
     "origin": lambda row: row.origin,
+    "runner": lambda row: row.record.measurement.runner if row.record.measurement else None,
     "at": lambda row: row.record.at,
     **_estimate("p50_ms", _percentile(lambda latency: latency.p50_ms)),
     **_estimate("p90_ms", _percentile(lambda latency: latency.p90_ms)),

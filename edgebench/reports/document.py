@@ -78,6 +78,7 @@ def _record(row: Row) -> dict[str, Any]:
         "threads": record.threads,
         "batch": record.batch,
         "origin": row.origin,
+        "runner": record.measurement.runner if record.measurement else None,
         "at": record.at,
         "latency": to_plain(row.latency) if row.latency else None,
         "tool_mean_ms": to_plain(row.tool_mean_ms),

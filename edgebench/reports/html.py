@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from edgebench.reports import charts, grid, notes, page, pareto
 from edgebench.reports.notation import number, one_line
+from edgebench.reports.shown import NO_RECORDS, Shown, earlier_line
 from edgebench.reports.summary import Row
-from edgebench.store import RunInfo
 from edgebench.types import Origin, Round, Verdict
 
 _VERDICTS = {
@@ -30,8 +30,9 @@ class _Chart:
     note: str
 
 
-def to_html(run: RunInfo | None, rows: Sequence[Row]) -> str:
-    """The run's page: headline, table, doubts, charts, error split, files, environment and how to make it again."""
+def to_html(shown: Shown) -> str:
+    """The run's page: headline, table, budget, doubts, charts, error split, files, environment, command."""
+    run, rows = shown.run, shown.rows
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -45,6 +46,7 @@ def to_html(run: RunInfo | None, rows: Sequence[Row]) -> str:
     environment.filters["line"] = one_line
     environment.filters["short"] = charts.shortened
     columns = grid.columns(rows) if rows else ()
+    fronts, no_fronts = _fronts(rows)
     return environment.get_template("page.html.j2").render(
         name=one_line(run.name) if run else "edgebench results",
         facts=page.facts(run, rows),
@@ -52,11 +54,14 @@ def to_html(run: RunInfo | None, rows: Sequence[Row]) -> str:
         constants=grid.constants(rows),
         columns=columns,
         lines=tuple(page.lines(rows, columns)) if rows else (),
-        legend=notes.legend(rows),
+        legend=(*notes.legend(rows), *filter(None, [earlier_line(shown.earlier)])),
+        budget=shown.budget,
+        no_records=NO_RECORDS,
         verdicts={
             v: text for v, text in _VERDICTS.items() if any(row.trust and row.trust.verdict is v for row in rows)
         },
-        fronts=tuple(_fronts(rows)),
+        fronts=fronts,
+        no_fronts=no_fronts,
         rounds=tuple(_rounds(rows)),
         splits=tuple(page.splits(rows)),
         outputs=tuple(page.outputs(rows)),
@@ -64,31 +69,53 @@ def to_html(run: RunInfo | None, rows: Sequence[Row]) -> str:
         doubts=tuple((doubt, notes.where(doubt, rows)) for doubt in notes.doubts(run, rows)),
         environments=tuple(page.environments(run, rows)),
         command=one_line(shlex.join(run.command)) if run else "",
+        asked=notes.asked(run, rows),
     )
 
 
-def _fronts(rows: Sequence[Row]) -> Iterator[_Chart]:
-    """Size against quality for each model; latency against quality where model, device and batch are equal."""
-    label = page.labels_by_cell(rows)
+def _fronts(rows: Sequence[Row]) -> tuple[tuple[_Chart, ...], tuple[str, ...]]:
+    """Size against quality for each model; latency against quality where model, device and batch are equal.
+
+    Second, for each picture that can't be drawn, why.
+    """
     models = _grouped(rows, lambda row: (row.record.model,))
     places = _grouped(rows, lambda row: (row.record.model, row.record.device, str(row.record.batch)))
-    todo = [(alike, pareto.SIZE, "") for alike in models]
+    todo = [(_files(alike), pareto.SIZE, "") for alike in models]
     todo += [(alike, pareto.P50, f" on {one_line(alike[0].record.device)}") for alike in places]
+    drawn, missing = [], []
     for place, (alike, cost, where) in enumerate(todo):
-        quality = pareto.quality_axis(alike)
-        if quality is None:
-            continue
-        front = pareto.front(alike, cost, quality)
-        if not front.points:
-            continue
-        names = [label[point.row.record.cell] for point in front.points]
         model = f" of {one_line(alike[0].record.model)}" if len(models) > 1 else ""
-        left_out = "; ".join(f"{label[row.record.cell]} ({reason})" for row, reason in front.excluded)
-        yield _Chart(
+        quality = pareto.quality_axis(alike)
+        front = pareto.front(alike, cost, quality) if quality else None
+        if quality is None or front is None:
+            missing.append(f"No chart of {cost.title}{model}{where}: nothing says how good the files are.")
+            continue
+        if not front.points:
+            reasons = "; ".join(dict.fromkeys(reason for _, reason in front.excluded))
+            missing.append(f"No chart of {cost.title}{model}{where}: {reasons}.")
+            continue
+        label = dict(zip((row.record.cell for row in alike), grid.labels(alike), strict=True))
+        left_out = "; ".join(dict.fromkeys(f"{label[row.record.cell]} ({reason})" for row, reason in front.excluded))
+        names = [label[point.row.record.cell] for point in front.points]
+        chart = _Chart(
             title=f"{cost.title} against {quality.title}{model}{where}",
             svg=Markup(charts.pareto_chart(f"front{place}", front, names, cost, quality)),
             note=f"Not shown: {left_out}." if left_out else "",
         )
+        drawn.append(chart)
+    return tuple(drawn), tuple(dict.fromkeys(missing))
+
+
+def _files(rows: Sequence[Row]) -> list[Row]:
+    """Each file once, and once more for each accuracy that it has elsewhere: its size does not depend on the place."""
+    found: dict[tuple[object, ...], Row] = {}
+    # What a device measured speaks for a file before what one only simulated.
+    for row in sorted(rows, key=lambda row: row.origin not in (None, Origin.MEASURED)):
+        artifact = row.record.artifact
+        made = (artifact.sha256,) if artifact and row.is_ok else (row.record.status, row.record.stage)
+        found.setdefault((row.record.recipe, *made, row.metric, row.agreement, row.sqnr_db), row)
+    kept = {row.record.cell for row in found.values()}
+    return [row for row in rows if row.record.cell in kept]
 
 
 def _rounds(rows: Sequence[Row]) -> Iterator[_Chart]:

@@ -111,9 +111,9 @@ def asked(run: RunInfo | None, rows: Sequence[Row]) -> str:
         "recipes": [record.recipe for record in records if record.recipe],
         "devices": [record.device for record in records],
         "runtimes": [
-            record.runtime if record.delegate == "cpu" else f"{record.runtime}:{record.delegate}"
+            target.runtime if target.delegate == "cpu" else f"{target.runtime}:{target.delegate}"
             for record in records
-            if record.target
+            if (target := record.target)
         ],
         "threads": [record.threads for record in records],
         "batches": ["open" if record.batch is None else record.batch for record in records],

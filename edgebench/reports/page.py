@@ -29,7 +29,7 @@ class Tile:
 class Line:
     """A line of the results. `outcome` is why a cell has no figures, `origin` said only when not measured.
 
-    `codes` name what makes its latency doubtful. The baseline's line has no verdict.
+    The baseline's line has no verdict.
     """
 
     names: tuple[str, ...]
@@ -37,7 +37,6 @@ class Line:
     outcome: str
     verdict: str
     origin: str
-    codes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ def lines(rows: Sequence[Row], columns: Sequence[grid.Column]) -> Iterator[Line]
     floats = len(baselines(rows))
     for i in range(floats):
         cells = tuple(column.cells[i] for column in shown)
-        yield Line(names=cells[:names], figures=cells[names:], outcome="", verdict="", origin="", codes=())
+        yield Line(names=cells[:names], figures=cells[names:], outcome="", verdict="", origin="")
     for i, row in enumerate(rows, floats):
         cells = tuple(column.cells[i] for column in shown)
         figures = cells[names:]
@@ -116,7 +115,6 @@ def lines(rows: Sequence[Row], columns: Sequence[grid.Column]) -> Iterator[Line]
             outcome="" if row.is_ok else grid.outcome(row),
             verdict=row.trust.verdict.value if row.trust and row.is_ok else row.record.status.value,
             origin="" if row.origin in (None, Origin.MEASURED) else str(row.origin),
-            codes=tuple(dict.fromkeys(one_line(doubt.code) for doubt in row.trust.cautions)) if row.trust else (),
         )
 
 

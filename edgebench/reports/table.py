@@ -24,7 +24,7 @@ _GAP = 2
 # Names and verdicts wrap past these widths, and are given what is left of the line; figures never wrap.
 _NAME_WIDTH = 32
 _OUTCOME_WIDTH = 28
-_NARROW_OUTCOME_WIDTH = 14
+_NARROW_OUTCOME_WIDTH = 18
 _LATENCIES = ("p50 ms", "mean ms, tool's own")
 
 
@@ -79,7 +79,8 @@ def _parts(columns: Sequence[Column], width: int) -> Iterator[tuple[str, list[Co
                 parts.append(("Where", [name, column]))
             else:
                 part.append(column)
-    yield from parts
+    for title, part in parts:
+        yield title, sorted(part, key=lambda column: column.title == "trust")  # last: its reasons may be long
 
 
 def _units(columns: Sequence[Column]) -> Iterator[list[Column]]:
@@ -135,7 +136,7 @@ def _rich_table(columns: Sequence[Column], width: int) -> Table:
         else:
             table.add_column(Text(column.title), overflow="fold")
     for cells in zip(*(column.cells for column in columns), strict=True):
-        if cells[0].strip() == grid.BASELINE and set(cells[1:]) == {MISSING}:
+        if cells[0].lstrip().startswith(grid.BASELINE) and set(cells[1:]) == {MISSING}:
             continue  # it has no speed
         table.add_row(*(Text(cell) for cell in cells))
     return table

@@ -86,8 +86,8 @@ def test_the_virtual_phone_answers_bit_for_bit_as_the_host(make_matrix: Callable
         host, phone = found[recipe, "host"], found[recipe, "virtual-phone"]
         assert None not in (host.artifact, phone.artifact, host.evaluation, phone.evaluation)
         assert phone.artifact.sha256 == host.artifact.sha256
-        (here,) = Path("run/outputs").glob(f"{host.artifact.sha256[:16]}-*-host-litert.npz")
-        (there,) = Path("run/outputs").glob(f"{host.artifact.sha256[:16]}-*-virtual-phone-litert.npz")
+        (here,) = Path("run/outputs").glob(f"{host.artifact.sha256[:16]}-*-host-litert-python.npz")
+        (there,) = Path("run/outputs").glob(f"{host.artifact.sha256[:16]}-*-virtual-phone-litert-python.npz")
         for name, array in load_arrays(here).items():
             np.testing.assert_array_equal(load_arrays(there)[name], array)
         assert phone.evaluation.metrics == host.evaluation.metrics

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import canned
+import pytest
 
-from edgebench.matrix import Budget
+from edgebench.codec import from_json, to_plain
+from edgebench.reports import budget as budgets
+from edgebench.reports import render
 from edgebench.reports.budget import misses
 from edgebench.reports.summary import summarize_all
-from edgebench.types import Origin, Record
+from edgebench.store import RunInfo, Store
+from edgebench.types import Budget, Origin, Record
 
 INT8 = canned.records()[1]
 
 
 def told(budget: Budget, *records: Record) -> list[str]:
     return [str(miss) for miss in misses(summarize_all(records), budget)]
+
+
+def lines(budget: Budget, *records: Record) -> list[str]:
+    judgement = budgets.judge(summarize_all(records), budget)
+    assert judgement is not None
+    return list(budgets.told(judgement))
 
 
 def test_a_cell_within_every_limit_misses_nothing() -> None:
@@ -53,10 +65,55 @@ def test_an_untrusted_latency_is_no_pass() -> None:
     assert "p50 can't be judged against 1000 ms: the latency is noisy" in line
 
 
-def test_a_simulated_latency_is_no_pass() -> None:
+def test_simulated_and_emulated_rows_take_no_part_and_a_line_says_so() -> None:
     simulated = replace(INT8, measurement=canned.measured(4.0, origin=Origin.SIMULATED))
-    (line,) = told(Budget(max_p50_ms=1000), simulated)
-    assert "can't be judged against 1000 ms: it is simulated, not measured on a device" in line
+    emulated = replace(simulated, cell="e", measurement=canned.measured(4.0, origin=Origin.EMULATED))
+    budget = Budget(max_p50_ms=0.001, max_size_mb=6)
+    assert told(budget, simulated, emulated) == []
+    assert lines(budget, simulated) == [
+        "p50 at most 0.00100 ms: no row to judge",
+        "size at most 6.00 MB: no row to judge",
+        "1 simulated or emulated row takes no part: such figures are not a device's.",
+    ]
+    *_, last = lines(budget, INT8, simulated, emulated)
+    assert last == "2 simulated or emulated rows take no part: such figures are not a device's."
+
+
+def test_fp32_files_do_not_become_candidates_because_the_others_are_simulated() -> None:
+    simulated = replace(INT8, measurement=canned.measured(4.0, origin=Origin.SIMULATED))
+    assert told(Budget(max_size_mb=6), canned.records()[0], simulated) == []
+
+
+def test_each_limit_is_met_or_names_the_rows_that_miss_it_with_the_figure_found() -> None:
+    few = replace(INT8, cell="few", threads=2, measurement=canned.measured(4.0, n=8))
+    p90, size = lines(Budget(max_p90_ms=4.0, max_size_mb=6.0), INT8, few)
+    assert p90 == (
+        "p90 at most 4.00 ms: missed by tflite-int8 · threads 1 (4.32 ms); tflite-int8 · threads 2 "
+        "(can't be judged: 40 samples are too few; measure more runs or rounds)"
+    )
+    assert size == "size at most 6.00 MB: met"
+
+
+@pytest.mark.parametrize("format", ["table", "markdown", "html"])
+def test_every_view_for_people_has_the_runs_budget_and_none_without_one(format: str) -> None:
+    text = render(canned.run(budget=Budget(max_size_mb=6.0)), [INT8], format)
+    assert "size at most 6.00 MB: met" in text
+    assert "Budget" not in render(canned.run(), [INT8], format)
+
+
+def test_a_report_of_a_stored_run_judges_its_budget_again(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "records.sqlite") as store:
+        store.set_run(canned.run(budget=Budget(max_size_mb=5.0)))
+        store.add(INT8)
+        document = json.loads(render(store.run(), store.records(), "json"))
+    assert document["run"]["budget"]["max_size_mb"] == 5.0
+    assert [miss["found"] for miss in document["budget"]["misses"]] == [5.27]
+
+
+def test_a_run_stored_before_budgets_were_kept_has_none() -> None:
+    old = to_plain(canned.run())
+    del old["budget"]
+    assert from_json(RunInfo, json.dumps(old)).budget is None
 
 
 def test_accuracy_without_labels_is_no_pass() -> None:

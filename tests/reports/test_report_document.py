@@ -7,10 +7,10 @@ from typing import Any
 
 import canned
 
-from edgebench.matrix import Budget
 from edgebench.reports import render
-from edgebench.reports.budget import misses
+from edgebench.reports.budget import judge
 from edgebench.reports.summary import summarize_all
+from edgebench.types import Budget
 
 
 def strict(text: str) -> Any:
@@ -107,13 +107,14 @@ def test_hostile_names_come_back_exactly() -> None:
 
 def test_a_budget_lists_what_misses_it_and_is_null_where_there_is_none() -> None:
     rows = summarize_all(canned.records()[1:2])
-    found = misses(rows, Budget(max_size_mb=5.0, max_p50_ms=0.001))
-    budget = strict(render(canned.run(), canned.records(), "json", misses=found))["budget"]
+    found = judge(rows, Budget(max_size_mb=5.0, max_p50_ms=0.001))
+    budget = strict(render(canned.run(), canned.records(), "json", judgement=found))["budget"]
     assert [(miss["cell"], miss["limit"], miss["allowed"]) for miss in budget["misses"]] == [
         ("cell-tflite-int8", "max_p50_ms", 0.001),
         ("cell-tflite-int8", "max_size_mb", 5.0),
     ]
     assert budget["misses"][1]["found"] == 5.27
     assert budget["misses"][1]["message"] == "tflite-int8: the size is 5.27 MB, over the limit of 5.00 MB"
-    assert strict(render(canned.run(), [], "json", misses=()))["budget"] == {"misses": []}
+    run = canned.run(budget=Budget(max_size_mb=100))
+    assert strict(render(run, canned.records()[:2], "json"))["budget"] == {"misses": [], "judged": 1, "not_measured": 0}
     assert strict(render(canned.run(), [], "json"))["budget"] is None

@@ -93,7 +93,7 @@ def test_each_picture_has_a_title_and_a_description_in_words() -> None:
     for picture in pictures:
         assert 'role="img"' in picture
         assert re.search(r"<title id=\"[\w-]+\">[^<]+</title><desc id=\"[\w-]+\">[^<]+</desc>", picture)
-    assert "tflite-int8 · host: 5.27, 0.741" in pictures[0]
+    assert "tflite-int8: 5.27, 0.741" in pictures[0]
     assert "tflite-int16x8: 5.40, 0.751, on the front" in pictures[0]
 
 
@@ -126,6 +126,23 @@ def test_without_labels_the_charts_show_agreement_and_without_decisions_sqnr() -
     text = render(None, [finite, same], "html")
     assert "size, MB against SQNR, dB" in text
     assert "onnx-fp32 (∞)" in text
+
+
+def test_a_file_is_drawn_once_against_its_size_however_often_it_was_measured() -> None:
+    again = [replace(canned.records()[1], cell=f"threads {n}", threads=n) for n in (1, 2, 4)]
+    text = render(None, [*again, canned.records()[8]], "html")
+    size, *_ = re.findall(r"<svg .*?</svg>", text, flags=re.DOTALL)
+    assert size.count("5.27, 0.741") == 1
+    elsewhere = replace(again[2], evaluation=canned.evaluation(0.7, 20.0, 0.9))
+    size, *_ = re.findall(r"<svg .*?</svg>", render(None, [*again[:2], elsewhere], "html"), flags=re.DOTALL)
+    assert size.count("5.27, 0.7") == 2
+
+
+def test_a_missing_latency_chart_says_why() -> None:
+    text = render(None, canned.records(), "html")
+    assert "No chart of p50 latency, ms on virtual-phone: simulated, not measured." in text
+    bare = [replace(record, evaluation=None) for record in canned.records()[:2]]
+    assert "No chart of p50 latency, ms on host: nothing says how good the files are." in render(None, bare, "html")
 
 
 def test_hostile_names_stay_text() -> None:

@@ -21,8 +21,9 @@ from edgebench.codec import from_json
 from edgebench.errors import ConfigError
 from edgebench.reports import FORMATS, grid, render
 from edgebench.reports.notation import number, one_line, with_interval, with_margin
+from edgebench.reports.shown import latest
 from edgebench.reports.summary import summarize_all
-from edgebench.types import Caution, Estimate, Record
+from edgebench.types import Caution, Estimate, Plan, Record, Target
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -90,9 +91,9 @@ def test_columns_without_a_figure_are_left_out() -> None:
 
 
 def test_every_view_of_no_records_says_so_or_is_empty() -> None:
-    assert "no records" in render(canned.run(), [], "table")
-    assert "no records" in render(None, [], "markdown")
-    assert "No records yet" in render(None, [], "html")
+    for format in ("table", "markdown", "html"):
+        text = " ".join(render(canned.run(), [], format).split())
+        assert "This run has no record yet: its command failed or was stopped before the first one. Mend" in text
     assert json.loads(render(None, [], "json"))["records"] == []
     assert render(None, [], "csv").startswith("cell,status,stage,reason,model,recipe")
 
@@ -226,7 +227,7 @@ def test_equal_advice_is_told_once_for_all_its_rows() -> None:
     ]
     text = render(None, noisy, "table")
     assert text.count("rounds-differ") == 1
-    assert "rounds-differ (all rows): make the machine quiet and run again with --rounds 10\n" in text
+    assert "rounds-differ (all rows): make the machine quiet and run again with --rounds 10" in text
 
 
 def test_the_baseline_is_the_first_line_with_its_accuracy_alone() -> None:
@@ -251,3 +252,95 @@ def test_words_of_the_table_are_defined_below_it_in_every_view_for_people() -> N
 def test_a_table_too_wide_is_split_by_subject(about: str) -> None:
     assert f"\n{about}\n" in render(canned.run(), canned.records(), "table", 120)
     assert f"\n{about}\n" not in render(canned.run(), canned.records(), "table", 400)
+
+
+def again(record: Record, **changes: object) -> Record:
+    """The same row by a longer plan, a day later."""
+    later = replace(record, cell=f"{record.cell}-again", plan=Plan(rounds=9), at="2026-12-02T09:30:00Z")
+    return replace(later, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("format", ["table", "markdown", "csv", "html"])
+def test_of_rows_that_only_their_plan_tells_apart_the_latest_is_shown(format: str) -> None:
+    first = canned.records()[1]
+    second = again(first, measurement=canned.measured(3.0, seed=2))
+    text = render(canned.run(), [second, first], format, 400)
+    assert "3.0" in text
+    assert not re.search(r"\b4\.2[45]", text)
+    if format != "csv":
+        assert "1 earlier measurement of these rows by another plan or other settings: --format json" in text
+        assert "earlier measurement" not in render(canned.run(), [first], format)
+    assert len(json.loads(render(canned.run(), [second, first], "json"))["records"]) == 2
+
+
+def test_a_conversion_without_a_plan_does_not_hide_a_measurement() -> None:
+    first = canned.records()[1]
+    converted = again(first, plan=None, measurement=None)
+    assert latest([first, converted]) == (first,)
+    assert latest([converted, first]) == (first,)
+
+
+def test_rows_of_two_plans_have_no_speed_up() -> None:
+    fp32, int8 = canned.records()[:2]
+    assert summarize_all([fp32, int8])[1].speed_up is not None
+    assert summarize_all([fp32, again(int8)])[1].speed_up is None
+
+
+def test_files_of_one_name_that_the_user_brought_are_two_rows() -> None:
+    brought = replace(canned.records()[1], recipe=None)
+    assert brought.artifact is not None
+    other = replace(brought, cell="other", artifact=replace(brought.artifact, sha256="f" * 64))
+    assert latest([brought, other]) == (brought, other)
+
+
+def everywhere() -> list[Record]:
+    return [
+        replace(record, cell=f"{record.cell} {device} {threads}", device=device, threads=threads, delegate=delegate)
+        for device in ("host", "pi")
+        for threads in (1, 2)
+        for record, delegate in ((canned.records()[1], "XNNPACK"), (canned.records()[6], "cpu"))
+    ]
+
+
+@pytest.mark.parametrize("width", [118, 400])
+def test_a_row_of_the_terminal_table_is_named_by_all_that_tells_it_apart(width: int) -> None:
+    text = render(None, everywhere(), "table", width)
+    for name in ("tflite-int8 on host, 1 thread ", "onnx-int8 on pi, 2 threads "):
+        assert name in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 118, 400])
+def test_no_part_of_the_terminal_table_has_only_names(width: int) -> None:
+    text = render(None, everywhere(), "table", width)
+    titles = [line for line in text.splitlines() if line.startswith("recipe")]
+    assert not any("device" in title or "threads" in title for title in titles)
+    assert sum("delegate" in title for title in titles) == 1
+    assert not any(title.split() in (["recipe", "delegate"], ["recipe", "runtime"]) for title in titles)
+
+
+def test_a_delegate_that_tells_rows_of_one_recipe_apart_is_in_their_names() -> None:
+    record = canned.records()[1]
+    on_gpu = replace(record, cell="g", delegate="gpu", target=Target(device="host", runtime="litert", delegate="gpu"))
+    text = render(None, [record, on_gpu], "table", 80)
+    assert "tflite-int8, cpu " in text
+    assert "tflite-int8, gpu " in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_verdict_stands_in_the_part_of_its_p50(width: int) -> None:
+    text = render(canned.run(), canned.records(), "table", width)
+    (title,) = (line for line in text.splitlines() if line.startswith("recipe") and "p50 ms" in line)
+    assert title.endswith("trust")
+
+
+def test_a_batch_says_what_its_latency_is_of() -> None:
+    line = "batch: p50, p90 and mean are of one run of the whole batch, not of one sample."
+    assert line in render(None, [replace(canned.records()[1], batch=4)], "table")
+    assert line not in render(None, [canned.records()[1]], "table")
+
+
+def test_a_matrix_run_tells_what_its_file_asked() -> None:
+    text = render(canned.run(command=("edgebench", "run", "m.yaml")), few(), "markdown")
+    assert "The file asks: model zoo:efficientnet-lite0 · data photos/ · recipes tflite-fp32, tflite-int8" in text
+    assert "devices host, virtual-phone · runtimes litert · threads 1 · batches 1 · plan 5 rounds of at least" in text
+    assert "The file asks" not in render(canned.run(), few(), "markdown")
