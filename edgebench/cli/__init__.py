@@ -57,16 +57,13 @@ def main() -> None:
     0 fine, 1 a cell failed or a budget was missed, 2 the command or a file is wrong, 3 something needed is missing.
     """
     try:
-        status = app(prog_name="edgebench", standalone_mode=False)
+        status = _call()
         if status == INTERRUPTED:  # typer ends a command so on Ctrl-C
             status = _told(_GOES_ON, INTERRUPTED)
     except EdgebenchError as error:
         status = _told(str(error), error.exit_status)
     except TyperException as error:
         context = getattr(error, "ctx", None)  # of the command whose words are wrong
-        if context and type(error).__name__ == "NoArgsIsHelpError":  # typer keeps the class to itself
-            print(context.get_help())
-            sys.exit(2)
         command = context.command_path if context else "edgebench"
         status = _told(f"{error.format_message().rstrip('.')}; see {command} --help", 2)
     except (KeyboardInterrupt, typer.Abort):
@@ -79,6 +76,18 @@ def main() -> None:
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         status = _told(f"can't go on: {error.strerror or error}{where}", 3 if is_full else 2)
     sys.exit(status or 0)
+
+
+def _call() -> int | None:
+    """The command's status; 2 and the help for a group of commands that is called without one."""
+    try:
+        status: int | None = app(prog_name="edgebench", standalone_mode=False)
+    except TyperException as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # typer keeps the class to itself
+            raise
+        print(error.format_message(), flush=True)
+        return 2
+    return status
 
 
 def _told(text: str, status: int) -> int:

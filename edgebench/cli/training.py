@@ -35,7 +35,7 @@ def train(
         typer.Option("--mixed-precision/--full-precision", help="Default: mixed where it is usual (torch on CUDA)."),
     ] = None,
     deterministic: Annotated[bool, typer.Option("--deterministic", help="The same seed gives the same bits.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of weights, order and split.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of order, dropout and split.")] = 0,
     weights: options.Weights = None,
     trust: options.Trust = False,
     preprocess: options.PreprocessFile = None,

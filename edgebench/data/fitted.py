@@ -13,7 +13,6 @@ from edgebench.data.wording import shown
 from edgebench.errors import DataError
 from edgebench.types import Caution, Preprocess, Task
 
-
 _LABELS_LOOKED_AT, _LABELS_SHOWN = 1000, 2
 
 

@@ -141,7 +141,10 @@ def _count_cautions(request: DataRequest, evaluation: int, calibration: int, poo
     cautions = []
     asked = request.calibration_samples
     if calibration < asked:
-        message, advice = f"{asked} calibration samples were asked for, {calibration} are used", "give more of them"
+        message, advice = (
+            f"{asked} calibration samples were asked for, {calibration} are used",
+            "give more calibration data",
+        )
         if pool is not None:
             message += f": {pool} samples are too few for both, so that a quarter calibrates, or what evaluation leaves"
             advice = "give more data, or other data by --calibration (in a matrix: data.calibration)"

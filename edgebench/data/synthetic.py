@@ -63,5 +63,5 @@ def _caution(baseline: Baseline, kinds: dict[str, Kind]) -> Caution:
         code="synthetic-inputs",
         message="no data was given, so inputs are random numbers: latency counts, errors against the baseline are only "
         "a hint, nothing can be calibrated" + ("; " + ", ".join(assumed) if assumed else ""),
-        advice="name real data with --data",
+        advice="name real data with --data (in a matrix: data.source)",
     )

@@ -122,6 +122,25 @@ def test_inspect_shows_operators_and_types(edgebench: Edgebench) -> None:
     assert facts["census"]["precision"] == "fp32"
 
 
+@pytest.mark.parametrize("words", [(), ("devices",), ("devices", "virtual"), ("env",)])
+def test_a_group_without_a_command_prints_its_help(edgebench: Edgebench, words: tuple[str, ...]) -> None:
+    said = edgebench(*words)
+    assert (said.status, said.err) == (2, "")
+    assert said.out == edgebench(*words, "--help").out
+    assert len(said.out.splitlines()) > 5
+
+
+def test_a_refusal_that_every_recipe_shares_is_told_once(edgebench: Edgebench, tmp_path: Path) -> None:
+    (tmp_path / "wide.py").write_text(
+        "import torch\n\ndef net():\n    return torch.nn.Linear(4, 2).double(), torch.zeros(1, 4).double()\n"
+    )
+    recipes = ("onnx-int8", "onnx-int8-percentile", "onnx-fp16")
+    asked = [word for recipe in recipes for word in ("--recipe", recipe)]
+    said = edgebench("convert", "wide.py:net", *asked, "--out", "run")
+    assert (said.status, said.err.count("build it in float32")) == (1, 1)
+    assert "the same for 2 more recipes as for onnx-" in said.err
+
+
 def test_lists_are_tables_and_documents(edgebench: Edgebench) -> None:
     assert "tflite-int8" in edgebench("recipes").out
     assert "host" in [device["name"] for device in json.loads(edgebench("devices", "list", "--json").out)]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,6 +93,23 @@ def test_info_tells_what_a_phone_is(edgebench: Edgebench, phone: VirtualPhone) -
     assert said["identity"]["model"] == "Virtual Phone"
     assert said["conditions"]["battery_fraction"] == 0.8
     assert said["cpus"]
+
+
+def test_info_starts_with_the_device(edgebench: Edgebench, phone: VirtualPhone) -> None:
+    assert edgebench("devices", "info", "phone").out.splitlines()[0].split() == ["device", "phone", "(simulated)"]
+
+
+def test_a_started_virtual_phone_tells_its_address_and_what_comes_next(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "edgebench", "devices", "virtual", "start"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as phone:
+        assert phone.stdout
+        assert phone.stderr
+        address = phone.stdout.readline().strip()
+        hint = phone.stderr.readline()
+        phone.send_signal(signal.SIGINT)
+        assert (phone.stdout.read(), phone.wait(timeout=20)) == ("", 0)
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", address)
+    assert hint == f"Ctrl-C ends it; next: edgebench devices add NAME {address}\n"
 
 
 def test_list_names_the_users_devices_and_the_shipped_ones(edgebench: Edgebench, phone: VirtualPhone) -> None:

@@ -95,7 +95,7 @@ def test_a_calibration_source_that_is_too_small_is_not_blamed_on_the_split(
     prepared = prepare(npz(tmp_path, x=vectors(50)), make_baseline(X), tmp_path / "run", request)
     (told,) = [caution for caution in prepared.cautions if caution.code == "few-calibration-samples"]
     assert told.message == "100 calibration samples were asked for, 40 are used"
-    assert told.advice == "give more of them"
+    assert told.advice == "give more calibration data"
 
 
 def test_what_evaluation_does_not_ask_for_may_go_to_calibration(tmp_path: Path, make_baseline: MakeBaseline) -> None:
@@ -201,6 +201,14 @@ def test_inputs_match_by_name_whatever_their_order(tmp_path: Path, make_baseline
 def test_the_only_array_may_have_any_name_but_that_is_said(tmp_path: Path, make_baseline: MakeBaseline) -> None:
     prepared = prepare(npz(tmp_path, data=vectors(400)), make_baseline(X), tmp_path / "run", DataRequest())
     assert "'data' is taken for the model's only input 'x'" in message(prepared, "input-renamed")
+    assert [caution.advice for caution in prepared.cautions] == ["name the array 'x' (now 'data')"]
+
+
+@pytest.mark.parametrize("dtype", ["U", "S"])
+def test_labels_that_are_text_are_shown_and_refused(tmp_path: Path, make_baseline: MakeBaseline, dtype: str) -> None:
+    source = npz(tmp_path, x=vectors(9), labels=np.array(["cat", "cat", "dog"] * 3, dtype))
+    with pytest.raises(DataError, match=r"d\.npz: labels are text \('cat', 'dog' \.\.\.\): number the classes 0, 1, 2"):
+        prepare(source, make_baseline(X), tmp_path / "run", DataRequest())
 
 
 def test_a_missing_input_lists_both_sides(tmp_path: Path, make_baseline: MakeBaseline) -> None:

@@ -349,6 +349,7 @@ def test_a_function_may_be_endless(tmp_path: Path, wanted: Wanted) -> None:
         ("    yield {'x': np.zeros(2)}\n    yield {'x': np.zeros(3)}", r"sample 1 is float64 \(3\), of sample 0"),
         ("    yield {'x': np.zeros(2)}\n    yield {'y': np.zeros(2)}", "sample 1 has the keys 'y', sample 0 had 'x'"),
         ("    yield {'x': 'text'}", "not numbers"),
+        ("    yield {'x': np.zeros(2), 'label': 'cat'}", r"labels are text \('cat' \.\.\.\): number the classes 0, 1"),
         ("    yield {'x': np.array([object()])}", "not numbers"),
         ("    yield {'x': np.zeros((0, 2))}", "is empty"),
         ("    yield [1, 2]", "sample 0 is a list"),
@@ -363,6 +364,12 @@ def test_what_a_function_does_wrong_is_told_in_one_line(
     with pytest.raises(DataError, match=message) as error:
         open_source(function(tmp_path, body), wanted)
     assert "\n" not in str(error.value)
+
+
+def test_a_misspelled_function_names_the_nearest(tmp_path: Path, wanted: Wanted) -> None:
+    source = function(tmp_path, "    yield {}")
+    with pytest.raises(DataError, match=r"mine\.py has no function 'sample'; did you mean 'samples'\?"):
+        open_source(source.replace(":samples", ":sample"), wanted)
 
 
 def test_a_missing_function_lists_what_there_is(tmp_path: Path, wanted: Wanted) -> None:

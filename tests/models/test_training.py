@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgebench.data.training import TrainingData
+from edgebench.data.training import TrainingData, load_training
 from edgebench.errors import ConfigError, ModelError
 from edgebench.models import Progress, TrainOptions, snapshot, train
 
@@ -131,6 +131,18 @@ def test_the_best_epoch_is_kept_and_loads_again_as_a_model(folder: Path, net: st
         (again,) = predict_all(open_predictor(with_weights, folder / "run2"), with_weights, inputs).values()
         np.testing.assert_allclose(again, outputs, atol=1e-6)
     assert list((folder / "out" / "tensorboard").glob("events.out.tfevents.*"))
+
+
+@pytest.mark.parametrize("name", ["digits-cnn-torch", "digits-cnn-keras"])
+def test_a_digits_network_of_the_zoo_is_trained_from_random_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("EDGEBENCH_HOME", str(tmp_path / "home"))
+    layout = "NCHW" if "torch" in name else "NHWC"
+    data = load_training("digits", preprocess=None, layout=layout)
+    options = TrainOptions(epochs=1, batch_size=1200, learning_rate=1e-9, device="cpu")
+    assert train(f"zoo:{name}", data, options, tmp_path / "out", _quiet).best_metric < 0.5
+    assert not list((tmp_path / "home").glob("**/digits-cnn*"))  # nor are the trained ones made for it
 
 
 def test_more_epochs_continue_and_other_options_are_refused(folder: Path) -> None:
