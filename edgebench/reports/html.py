@@ -14,6 +14,7 @@ from edgebench.reports.shown import NO_RECORDS, Shown, earlier_line
 from edgebench.reports.summary import Row
 from edgebench.types import Origin, Round, Verdict
 
+_MOST_ROUND_CHARTS = 24  # of a lab with many devices: each takes 0.1 s to draw, and JSON has all
 _VERDICTS = {
     Verdict.STABLE: "the rounds agree; the latency may be compared",
     Verdict.NOISY: "the rounds vary more than the differences one looks for; not compared",
@@ -63,6 +64,7 @@ def to_html(shown: Shown) -> str:
         fronts=fronts,
         no_fronts=no_fronts,
         rounds=tuple(_rounds(rows)),
+        undrawn=max(0, sum(row.latency is not None for row in rows) - _MOST_ROUND_CHARTS),
         splits=tuple(page.splits(rows)),
         outputs=tuple(page.outputs(rows)),
         files=tuple(page.files(rows)),
@@ -119,8 +121,10 @@ def _files(rows: Sequence[Row]) -> list[Row]:
 
 
 def _rounds(rows: Sequence[Row]) -> Iterator[_Chart]:
-    for place, (row, label) in enumerate(zip(rows, grid.labels(rows), strict=True)):
-        if row.record.measurement and row.latency:  # an official program's rounds have no single runs to draw
+    """A chart for each of the first measured rows; an official program's rounds have no single runs to draw."""
+    drawable = [(row, label) for row, label in zip(rows, grid.labels(rows), strict=True) if row.latency]
+    for place, (row, label) in enumerate(drawable[:_MOST_ROUND_CHARTS]):
+        if row.record.measurement:
             rounds = row.record.measurement.rounds
             svg = Markup(charts.rounds_chart(f"rounds{place}", label, rounds))
             told = [] if row.origin is Origin.MEASURED else [f"{row.origin}, not measured"]
