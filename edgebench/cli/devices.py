@@ -65,7 +65,11 @@ def check(name: Name, as_json: options.Json = False) -> None:
     if as_json:
         results.print_text(json.dumps(to_plain(health) | {"level": health.level}, indent=2))
     else:
-        print(printable(f"{name}: {health.level}" + ("" if health.origin == "measured" else f" ({health.origin})")))
+        print(
+            printable(
+                f"{name}: {health.level}" + ("" if health.origin in (None, "measured") else f" ({health.origin})")
+            )
+        )
     raise typer.Exit(int(health.level == Level.FAIL))
 
 

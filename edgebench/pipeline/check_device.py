@@ -49,10 +49,10 @@ _MODERATE, _SEVERE = 2, 3  # Android's thermal status; from severe on, the syste
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """All findings about a device; `origin` tells a simulated device from a real one."""
+    """All findings about a device; `origin` tells a simulated device from a real one, None where it did not answer."""
 
     device: str
-    origin: Origin
+    origin: Origin | None
     findings: tuple[Finding, ...]
 
     @property
@@ -77,7 +77,7 @@ def check(name: str, on_finding: Callable[[Finding], None], on_wait: Callable[[s
         findings.append(finding)
         on_finding(finding)
 
-    origin = Origin.MEASURED
+    origin: Origin | None = None
     with lease(name, on_wait):
         for finding in check_adb.looks(spec) if spec.driver in check_adb.DRIVERS else ():
             tell(finding)

@@ -72,7 +72,7 @@ def test_check_as_json_is_one_document_and_its_status_tells(edgebench: Edgebench
     phone.inject(Faults(is_unauthorized=True))
     said = edgebench("devices", "check", "phone", "--json")
     health = json.loads(said.out)
-    assert (said.status, health["device"], health["level"], health["origin"]) == (1, "phone", "fail", "measured")
+    assert (said.status, health["device"], health["level"], health["origin"]) == (1, "phone", "fail", None)
     assert health["findings"][-1] == {
         "item": "connection",
         "level": "fail",
