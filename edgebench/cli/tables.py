@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgebench.cli import results
+from edgebench.naming import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,10 +24,10 @@ def table(*columns: str) -> Table:
 
 
 def row(table: Table, *cells: str) -> None:
-    """A row of cells as they are: names from files are not markup."""
+    """A row of cells as they are: names from files are not markup, and move no cursor."""
     from rich.text import Text
 
-    table.add_row(*(Text(cell) for cell in cells))
+    table.add_row(*(Text(printable(cell)) for cell in cells))
 
 
 def print_table(table: Table) -> None:

@@ -106,6 +106,12 @@ def completed(asked: Target) -> Target:
     return asked if asked.delegate != "cpu" else dataclasses.replace(asked, delegate=delegate(asked.device))
 
 
+def lease_name(name: str) -> str:
+    """What to lease for the device: its address where it has one, so that two names for one phone are one device."""
+    spec = _read(_find(name))
+    return f"{spec.driver} {spec.address}" if spec.driver in _ADDRESS_CHECKS and spec.address else name
+
+
 def _find(name: str) -> Path:
     files = _files()
     if name not in files:

@@ -17,6 +17,7 @@ from edgebench.hashing import file_sha256
 from edgebench.types import Conditions, DeviceSpec, Origin
 
 _PROBE_LIMIT_S = 60.0
+_WORKS = "edgebench can run here"
 _CANNOT_START = {126: "it may not be executed there", 127: "it is not there"}
 
 
@@ -174,7 +175,8 @@ class RemoteDevice:
 
     def _python_with(self, runtime: str) -> str:
         """The first of the Pythons that runs a program of this runtime."""
-        probe = f"-c {shlex.quote(local_runtimes.PROBES[runtime])}"
+        # Its own word at the end: a program that is no Python may end well too.
+        probe = f"-c {shlex.quote(local_runtimes.PROBES[runtime] + f'; print({_WORKS!r})')}"
         if runtime == "tflite-runtime":
             with tempfile.TemporaryDirectory(prefix="edgebench-probe-") as folder:
                 model = Path(folder) / "probe.tflite"
@@ -185,9 +187,11 @@ class RemoteDevice:
         for python in self._pythons:
             line = f'p=$(command -v {shlex.quote(python)}) && echo "$p" && "$p" {probe}'
             done = self._shell.run(["sh", "-c", line], _PROBE_LIMIT_S, self._folder)
-            if done.exit_code == 0:
-                return done.stdout.splitlines()[0]
-            reasons.append(f"{python}: {_last_line(done) if done.stdout else 'not there'}")
+            said = done.stdout.splitlines()
+            if done.exit_code == 0 and said[-1] == _WORKS:
+                return said[0]
+            reason = "it is no Python" if done.exit_code == 0 else _last_line(done)
+            reasons.append(f"{python}: {reason if said else 'not there'}")
         raise MissingError(
             f"device '{self.spec.name}' has no Python with {runtime} ({'; '.join(reasons)}); install it there with "
             f"{_PACKAGES[runtime]}, or name one that has it as `python:` in devices/{self.spec.name}.yaml"

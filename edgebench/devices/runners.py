@@ -56,7 +56,8 @@ def choose(device: Device, runtime: str) -> Runner:
     try:
         python = device.runtime_command(runtime)
     except MissingError:
-        if device.spec.runner == "python" or not _fits_kit(device, runtime):
+        is_asked_for = device.spec.runner == "python" or device.spec.python is not None
+        if is_asked_for or not _fits_kit(device, runtime):
             raise
         return _kit(device, runtime)
     return Runner(kind="python", command=(*python, "runner.py"), files={"runner.py": RUNNER})

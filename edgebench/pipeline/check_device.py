@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ _MODELS = {
     "onnx-fp32.onnx": "onnxruntime",
     "onnx-int8.onnx": "onnxruntime",
 }
+_WORK_FOLDER = re.compile(r"edgebench-[0-9a-f]{8}")
 _LIMIT_S = 30.0
 _RUN_LIMIT_S = 300.0
 _TRANSFER_BYTES = 1 << 20
@@ -78,7 +80,7 @@ def check(name: str, on_finding: Callable[[Finding], None], on_wait: Callable[[s
         on_finding(finding)
 
     origin: Origin | None = None
-    with lease(name, on_wait):
+    with lease(inventory.lease_name(name), on_wait):
         for finding in check_adb.looks(spec) if spec.driver in check_adb.DRIVERS else ():
             tell(finding)
         if spec.driver in check_adb.DRIVERS and (absent := check_adb.absent_server(spec)):
@@ -111,6 +113,7 @@ def _looks(spec: DeviceSpec) -> Iterator[tuple[str, Callable[[Device], Finding]]
     yield "clock", _clock
     yield "executable folder", _executable_folder
     yield "free space", _free_space
+    yield "leftovers", _leftovers
     yield "tools", _tools
     yield "platform", _platform
     for file, runtime in _MODELS.items():
@@ -182,6 +185,14 @@ def _free_space(device: Device) -> Finding:
     if free_bytes < _MIN_FREE_BYTES:
         return Finding(item="free space", level=Level.WARN, value=value, fix="free 0.5 GB for models and samples")
     return Finding(item="free space", level=Level.OK, value=value)
+
+
+def _leftovers(device: Device) -> Finding:
+    """Work folders beside ours: of a session that was killed, or of another that works there now."""
+    script = 'for f in ../edgebench-*; do [ "$(cd "$f" 2>/dev/null && pwd)" = "$PWD" ] || echo "$f"; done'
+    found = [name for line in _shell(device, script).stdout.splitlines() if _WORK_FOLDER.fullmatch(name := line[3:])]
+    fix = "remove them there, unless another edgebench uses the device now"
+    return warned("leftovers", ", ".join(found) or "no work folder of an earlier session", bool(found), fix)
 
 
 def _tools(device: Device) -> Finding:

@@ -86,7 +86,7 @@ class MeasureStage:
         self._reporter.phase(f"Measuring on {where}", sum(1 + (plan.rounds if plan else 0) for plan in plans))
 
     def _measure_on(self, device_name: str, ready: Sequence[Ready]) -> None:
-        with lease(device_name, self._reporter.notice):
+        with lease(inventory.lease_name(device_name), self._reporter.notice):
             try:
                 device = inventory.open_device(device_name)
             except EdgebenchError as error:

@@ -256,7 +256,7 @@ def test_a_python_that_breaks_is_told_with_its_last_words(server, tmp_path):
 
 
 def test_the_proof_of_tflite_runtime_gets_a_model_to_run(server, tmp_path):
-    python = stand_in(tmp_path, "head -c 8 | tail -c 4 | grep -q TFL3")
+    python = stand_in(tmp_path, "head -c 8 | tail -c 4 | grep -q TFL3 && echo edgebench can run here")
     device = Ssh(DeviceSpec(name="board", driver="ssh", address=server.address, python=python))
     assert device.runtime_command("tflite-runtime") == (python,)
     device.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from edgebench.devices import adb_keys, adb_shell_link
+from edgebench.devices import adb_keys, adb_shell_link, inventory
 from edgebench.devices.virtual import Battery, Faults, Profile, ThermalStep, VirtualPhone
 from edgebench.errors import InputError, MissingError, StageError
 from edgebench.pipeline import check_device
@@ -76,6 +76,7 @@ def test_a_healthy_phone_is_ok_in_every_finding(phone: VirtualPhone, tmp_path: P
         "output": "stdout and stderr arrive apart",
         "executable folder": "a program put there runs",
         "free space": "20 GB",
+        "leftovers": "no work folder of an earlier session",
         "tools": "timeout, taskset, sha256sum",
         "platform": "Virtual Phone, Virtual SoC, Virtual SoC, Android 14, arm64-v8a, SDK 34, pages of 4096",
         "litert, fp32": "bit-equal to this machine's",
@@ -90,6 +91,28 @@ def test_a_healthy_phone_is_ok_in_every_finding(phone: VirtualPhone, tmp_path: P
         "governor": "schedutil",
     }
     assert list((phone.root / "data/local/tmp").iterdir()) == []
+
+
+def test_what_a_killed_session_left_on_the_phone_is_named(phone: VirtualPhone) -> None:
+    (phone.root / "data/local/tmp/edgebench-0123abcd").mkdir()
+    (phone.root / "data/local/tmp/edgebench-of-mine").mkdir()
+    finding = by_item(check())["leftovers"]
+    assert (finding.level, finding.value) == (Level.WARN, "edgebench-0123abcd")
+
+
+def test_two_names_for_one_phone_are_one_device_to_lease(phone: VirtualPhone) -> None:
+    Path("devices/again.yaml").write_text(f"driver: adb\naddress: {phone.address}\n")
+    assert inventory.lease_name("again") == inventory.lease_name("phone") != inventory.lease_name("host")
+
+
+@pytest.mark.parametrize("python", ["/bin/true", "/no/such/python"])
+def test_a_python_that_the_file_names_and_that_is_none_is_not_replaced_in_silence(
+    phone: VirtualPhone, python: str
+) -> None:
+    Path("devices/phone.yaml").write_text(f"driver: adb\naddress: {phone.address}\npython: {python}\n")
+    finding = by_item(check())["litert, fp32"]
+    assert finding.level is Level.FAIL
+    assert f"{python}: {'it is no Python' if python == '/bin/true' else 'not there'}" in finding.value
 
 
 def test_an_unauthorized_phone_fails_with_what_to_do_on_its_screen(phone: VirtualPhone) -> None:
