@@ -131,6 +131,8 @@ def _static_int8(
         raise RefusedError(f"recipe '{recipe.name}' needs calibration samples: give --data or --calibration")
     ready = _preprocessed(path, workshop, pools_means=True)
     model = onnx.load(ready)
+    kept = _kept_float(model, recipe)
+    onnx.save(model, ready)  # with a name for every operator
     op_types = sorted({*QDQRegistry, *QLinearOpsRegistry})
     quantizer = QDQQuantizer(
         model,
@@ -140,7 +142,7 @@ def _static_int8(
         activation_qType=QuantType.QUInt8,
         tensors_range=calibrate_onnx.ranges(ready, recipe.calibration, samples, op_types, workshop),
         nodes_to_quantize=[],
-        nodes_to_exclude=_kept_float(model, recipe),
+        nodes_to_exclude=kept,
         op_types_to_quantize=op_types,
         extra_options={},
     )

@@ -29,7 +29,7 @@ class Runner:
     """How jobs are run on a device: the job's and the result's path are appended to `command`.
 
     `files` are what it needs there, local files by their path in the work folder. `kind` is python, kit, or the name of
-    an official program, which takes arguments of its own; `version` is that program's hash.
+    an official program, which takes arguments of its own; `version` is that program's or the kit's hash.
     """
 
     kind: str
@@ -87,5 +87,10 @@ def _kit(device: Device, runtime: str) -> Runner:
             f"device '{device.spec.name}': the kit runs {' and '.join(_KIT_RUNTIMES)} on aarch64, "
             f"not {runtime} on {abi}; drop `runner: kit` from its file"
         )
-    files = kit.files(kit.kit_folder())
-    return Runner(kind="kit", command=kit.command("kit"), files={f"kit/{place}": path for place, path in files.items()})
+    folder = kit.kit_folder()
+    return Runner(
+        kind="kit",
+        command=kit.command("kit"),
+        files={f"kit/{place}": path for place, path in kit.files(folder).items()},
+        version=folder.name,
+    )

@@ -69,6 +69,6 @@ class Answers:
             self._environments[name] = hashlib.sha256(facts.encode()).hexdigest()
         parts = [deployment.artifact.sha256[:16], known.sha256[:16], self._environments[name][:16]]
         how = [deployment.target.runtime, deployment.runner.kind]
-        if deployment.tool is not None:
+        if deployment.runner.version:
             how += [deployment.target.delegate, deployment.runner.version[:16]]
         return "-".join([*parts, name, *how]) + ".npz"

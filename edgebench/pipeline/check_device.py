@@ -99,8 +99,11 @@ def check(name: str, on_finding: Callable[[Finding], None], on_wait: Callable[[s
                     tell(look(device))
                 except EdgebenchError as error:
                     tell(from_error(item, error, name))
-            for finding in _conditions(device):
-                tell(finding)
+            try:
+                for finding in _conditions(device):
+                    tell(finding)
+            except EdgebenchError as error:
+                tell(from_error("conditions", error, name))
     return Health(device=name, origin=origin, findings=tuple(findings))
 
 

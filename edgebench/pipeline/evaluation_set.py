@@ -34,21 +34,22 @@ class EvaluationSet:
             baseline_outputs=baseline_outputs,
         )
 
-    def first(self, n: int) -> EvaluationSet:
-        """The first `n` samples as a set of its own; all of them where it has no more."""
+    def some(self, n: int) -> EvaluationSet:
+        """`n` samples, evenly spread over all because their order may go by class; all where it has no more."""
         if len(self.samples) <= n:
             return self
-        outputs = self.baseline_outputs
+        chosen = np.linspace(0, len(self.samples) - 1, n).astype(int)
+        labels, outputs = self.samples.labels, self.baseline_outputs
         return replace(
             self,
             samples=Samples(
-                inputs={name: array[:n] for name, array in self.samples.inputs.items()},
-                labels=None if self.samples.labels is None else self.samples.labels[:n],
-                targets={name: array[:n] for name, array in self.samples.targets.items()},
-                names=self.samples.names[:n],
+                inputs={name: array[chosen] for name, array in self.samples.inputs.items()},
+                labels=None if labels is None else labels[chosen],
+                targets={name: array[chosen] for name, array in self.samples.targets.items()},
+                names=tuple(self.samples.names[place] for place in chosen),
             ),
-            sha256=hashlib.sha256(f"first {n} of {self.sha256}".encode()).hexdigest(),
-            baseline_outputs=None if outputs is None else {name: array[:n] for name, array in outputs.items()},
+            sha256=hashlib.sha256(f"{n} of {self.sha256}".encode()).hexdigest(),
+            baseline_outputs=None if outputs is None else {name: array[chosen] for name, array in outputs.items()},
         )
 
     def one_batch(self, size: int) -> dict[str, Array]:

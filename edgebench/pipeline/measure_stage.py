@@ -191,13 +191,13 @@ class MeasureStage:
             return self._evaluate_on(deployment, item, item.evaluation_set)
         if most == 0:
             return None
-        evaluation = self._evaluate_on(deployment, item, item.evaluation_set.first(most))
+        evaluation = self._evaluate_on(deployment, item, item.evaluation_set.some(most))
         message = (
-            f"{item.cell.target.runtime} answers one batch a process, so that accuracy there is of the first {most} of "
+            f"{item.cell.target.runtime} answers one batch a process, so that accuracy there is of {most} of "
             f"{len(item.evaluation_set.samples)} samples"
         )
         advice = f"for the accuracy of all samples: --runtime {PROOF_RUNTIME[item.artifact.format]}"
-        doubt = Caution(code="first-samples", message=message, advice=advice)
+        doubt = Caution(code="some-samples", message=message, advice=advice)
         return replace(evaluation, cautions=(*evaluation.cautions, doubt))
 
     def _evaluate_on(self, deployment: session.Deployment, item: Ready, known: EvaluationSet) -> Evaluation:

@@ -168,3 +168,15 @@ def test_samples_are_spread_over_all_and_few_are_all_taken():
 def test_bias_correction_is_for_int8_by_the_usual_route():
     with pytest.raises(ValueError, match="bias_correction takes scheme int8"):
         Recipe(name="r", format=Format.TFLITE, scheme=Scheme.FP16, bias_correction=True)
+
+
+def test_operators_without_names_are_corrected_too(tmp_path, float_onnx):
+    import onnx
+
+    model = onnx.load(float_onnx)
+    for node in model.graph.node:
+        node.name = ""
+    onnx.save(model, float_onnx)
+    samples = {"x": SAMPLES.transpose(0, 3, 1, 2)}
+    asked = recipe(Format.ONNX, bias_correction=True)
+    assert quantize_onnx.quantize(exported(float_onnx), asked, samples, tmp_path / "out.onnx").cautions == ()

@@ -88,6 +88,14 @@ def test_a_device_whose_outputs_are_not_the_hosts_is_named_unless_rounding_expla
     assert "device-differs" not in codes(differs_from / 1.2)
 
 
+def test_a_device_that_gives_no_numbers_does_not_count_as_equal(logits):
+    from edgebench.measure import device_cautions
+
+    on_device = {"y": np.full_like(logits, np.nan)}
+    (caution,) = device_cautions.against_host(on_device, {"y": logits}, (_binding(10),), is_fp32=True)
+    assert "in 200 of 200 samples" in caution.message
+
+
 def test_an_int8_output_may_be_two_codes_from_the_hosts(logits):
     binding = _binding(10, "int8", Quantization(scales=(0.1,), zero_points=(0,)))
     raw = np.clip(np.round(logits / 0.1), -128, 127).astype(np.int8)
