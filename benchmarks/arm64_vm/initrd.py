@@ -22,16 +22,15 @@ PACKAGE = REPOSITORY / "edgebench"
 MODULES = ["virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci"]
 MODULES += ["failover", "net_failover", "virtio_net"]
 
-_POOL = "http://deb.debian.org/debian/pool/main/"
 KERNEL = DebianPackage(
-    source=_POOL + "l/linux-signed-arm64/linux-image-6.1.0-50-cloud-arm64_6.1.176-1_arm64.deb",
+    place="l/linux-signed-arm64/linux-image-6.1.0-50-cloud-arm64_6.1.176-1_arm64.deb",
     sha256="9d41a53f5d687ae1a33cf546d0ed8be955f72e5f9e97b2b4e45e41dff3353b97",
     license="GPL-2.0-only",
     members={},
 )
 # Not busybox-static: its shell and its `timeout` take their own programs before those of the phone that lie on PATH.
 BUSYBOX = DebianPackage(
-    source=_POOL + "b/busybox/busybox_1.35.0-4%2bdeb12u1%2bb1_arm64.deb",
+    place="b/busybox/busybox_1.35.0-4%2bdeb12u1%2bb1_arm64.deb",
     sha256="a745b681c0c52e4e0f028e0dab7b85078de1199c1d86c7b4c12502061c24f297",
     license="GPL-2.0-only",
     members={},

@@ -26,10 +26,9 @@ LOADER = "lib/ld-linux-aarch64.so.1"
 PYTHON = "usr/bin/python3.11"
 SITE = "site"  # where the wheels lie
 
-_POOL = "http://deb.debian.org/debian/pool/main/"
 # Laid down whole. Each: its place in the pool, its hash, its license.
 PACKAGES = tuple(
-    DebianPackage(source=f"{_POOL}{place}_arm64.deb", sha256=sha256, license=license, members={})
+    DebianPackage(place=f"{place}_arm64.deb", sha256=sha256, license=license, members={})
     for place, sha256, license in (
         (
             "p/python3.11/python3.11-minimal_3.11.2-6%2bdeb12u8",

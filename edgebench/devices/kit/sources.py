@@ -23,21 +23,30 @@ class Wheel:
 
     @property
     def source(self) -> str:
-        return f"https://pypi.org/project/{self.package}/{self.version}/ ({self.platform}, cp311)"
+        """Its package URL (purl), which names no index: pip asks the user's."""
+        return f"pkg:pypi/{self.package}@{self.version}?platform={self.platform}"
+
+
+_DEBIAN = "http://deb.debian.org/debian/pool/main/"  # without TLS, as apt has it: the hash is what is trusted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebianPackage:
-    """A package of Debian 12 with libraries for aarch64, installable on any machine."""
+    """A package of Debian 12, by its place in the pool of an archive."""
 
-    source: str
+    place: str
     sha256: str
     license: str
     members: dict[str, str]
+    pool: str = _DEBIAN
 
     @property
     def name(self) -> str:
-        return f"{PurePosixPath(self.source).name.split('_')[0]} (Debian package)"
+        return f"{PurePosixPath(self.place).name.split('_')[0]} (Debian package)"
+
+    @property
+    def source(self) -> str:
+        return self.pool + self.place
 
 
 # The last ai-edge-litert whose library exports the TensorFlow Lite C API on aarch64: 2.1.2 to 2.3.0 only have the
@@ -60,12 +69,11 @@ ONNXRUNTIME = Wheel(
 )
 WHEELS = (LITERT, ONNXRUNTIME)
 
-_DEBIAN = "http://deb.debian.org/debian/pool/main/"  # without TLS, as apt has it: the hash is what is trusted
 _LIBRARIES = "./usr/aarch64-linux-gnu/lib/"
 # A phone has bionic, which the libraries can't use: they get the glibc that they were linked against, and its loader.
 PACKAGES = (
     DebianPackage(
-        source=_DEBIAN + "c/cross-toolchain-base/libc6-arm64-cross_2.36-8cross1_all.deb",
+        place="c/cross-toolchain-base/libc6-arm64-cross_2.36-8cross1_all.deb",
         sha256="91936cbbee75771c360ed16513f6e734a25ca5517fe7c3e13dfd7835d7553186",
         license="LGPL-2.1-or-later",
         members={
@@ -77,13 +85,13 @@ PACKAGES = (
         },
     ),
     DebianPackage(
-        source=_DEBIAN + "g/gcc-12-cross/libgcc-s1-arm64-cross_12.2.0-14cross1_all.deb",
+        place="g/gcc-12-cross/libgcc-s1-arm64-cross_12.2.0-14cross1_all.deb",
         sha256="af1e686fc6a416228222e7bfb68317dd2fa2685236301ae29141fc6108a66cac",
         license="GPL-3.0-or-later WITH GCC-exception-3.1",
         members={_LIBRARIES + "libgcc_s.so.1": "lib/libgcc_s.so.1"},
     ),
     DebianPackage(
-        source=_DEBIAN + "g/gcc-12-cross/libstdc%2b%2b6-arm64-cross_12.2.0-14cross1_all.deb",
+        place="g/gcc-12-cross/libstdc%2b%2b6-arm64-cross_12.2.0-14cross1_all.deb",
         sha256="9cba984b64d0cf11698978fc5e0fe93c7441d29b9f42f70f1c6c734cc9e2ea41",
         license="GPL-3.0-or-later WITH GCC-exception-3.1",
         members={_LIBRARIES + "libstdc++.so.6.0.30": "lib/libstdc++.so.6"},

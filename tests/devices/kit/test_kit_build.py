@@ -88,7 +88,7 @@ def test_every_archive_is_pinned_and_gives_files_of_its_own() -> None:
 
 
 def test_a_cached_archive_is_used_without_a_network_unless_it_was_changed(tmp_path: Path) -> None:
-    package = replace(PACKAGES[0], source="http://127.0.0.1:9/x.deb", sha256=hashlib.sha256(b"deb").hexdigest())
+    package = replace(PACKAGES[0], pool="http://127.0.0.1:9/", place="x.deb", sha256=hashlib.sha256(b"deb").hexdigest())
     (tmp_path / package.sha256).write_bytes(b"deb")
     assert fetch.fetch(package, tmp_path).read_bytes() == b"deb"
     (tmp_path / package.sha256).write_bytes(b"changed")
@@ -112,7 +112,7 @@ def test_without_an_index_the_missing_wheel_is_named_in_one_line(
 
 
 def test_an_archive_that_is_not_the_pinned_one_is_not_used(tmp_path: Path) -> None:
-    package = replace(PACKAGES[0], source=(tmp_path / "x.deb").as_uri())
+    package = replace(PACKAGES[0], pool=f"{tmp_path.as_uri()}/", place="x.deb")
     (tmp_path / "x.deb").write_bytes(b"something else")
     with pytest.raises(StageError, match="it was not used"):
         fetch.fetch(package, tmp_path / "cache")
