@@ -11,7 +11,6 @@ import typer
 from edgebench.cli import options, results
 from edgebench.cli.tables import print_table, row, table
 from edgebench.errors import ConfigError
-from edgebench.types import Format
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,6 +43,8 @@ def inspect(
     from edgebench.converters import edgetpu_readiness, inspection
 
     facts = inspection.read(file)
+    from edgebench.types import Format
+
     readiness = edgetpu_readiness.read(file) if facts.format is Format.TFLITE else None
     if as_json:
         told = to_plain(facts) | ({"edgetpu": to_plain(readiness)} if readiness else {})
