@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgebench.cli import results
-from edgebench.naming import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,6 +25,8 @@ def table(*columns: str) -> Table:
 def row(table: Table, *cells: str) -> None:
     """A row of cells as they are: names from files are not markup, and move no cursor."""
     from rich.text import Text
+
+    from edgebench.naming import printable
 
     table.add_row(*(Text(printable(cell)) for cell in cells))
 
